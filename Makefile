@@ -1,0 +1,61 @@
+# Every target sets up what it needs in .venv, once; nothing needs root or a prepared machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
+SAMPLE ?=
+UPGRADE ?=
+
+CHECKED := $(foreach folder,service tests benchmarks,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench evidence lint lock setup clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/ready ## learn policies on simulated patients and draw the figures (about two minutes)
+	$(BIN)/discretion simulate --out build/demo --episodes 5,50,200,1000 --rho 1,10,100 --instances 2 --repetitions 2
+	@echo "The figures and the numbers behind them are in build/demo."
+
+test: lint ## lint, then run every test
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/ready ## measure speed and memory
+	$(BIN)/python -m benchmarks
+
+evidence: $(VENV)/ready ## rebuild the evidence behind the claims; SAMPLE=1 for a small sample of it
+	$(BIN)/python -m benchmarks.evidence $(if $(SAMPLE),--sample)
+
+lint: $(VENV)/ready ## check style, formatting, types and the direction of imports
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy $(CHECKED)
+	$(BIN)/lint-imports
+
+lock: $(VENV)/ready ## pin every dependency by hash in requirements.lock; UPGRADE=1 for the newest versions
+	$(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+		--no-header --no-emit-index-url --no-emit-find-links --all-extras --group dev \
+		$(if $(UPGRADE),--upgrade) --output-file requirements.lock pyproject.toml
+	$(MAKE) setup
+
+setup: $(VENV)/ready ## only prepare .venv
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Both stamps are written last, and the first step removes them: a set-up that was interrupted starts anew.
+$(VENV)/locked: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Discretion needs Python 3.11 or newer, and '$(PYTHON)' is not. Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Setting up $(VENV) (once; a minute or two) ..."
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(VENV)/ready: $(VENV)/locked pyproject.toml
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@

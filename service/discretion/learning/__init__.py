@@ -1,0 +1,1 @@
+"""The algorithms, and the one boundary through which they may ask about patients."""

@@ -1,0 +1,239 @@
+"""DP-APVI: Algorithm 1 of Qiao & Wang, *Offline Reinforcement Learning with Differential Privacy*.
+
+Adaptive pessimistic value iteration on noisy visit counts of a tabular MDP, with a kernel for each step.
+
+| paper            | here                                                                                       |
+|------------------|--------------------------------------------------------------------------------------------|
+| n′_sa, n′_sas′   | `Release.visits`, `Release.transitions`: noised counts, the latter for the drawn rows only  |
+| E_ρ              | `Release.bound`: twice what no noise exceeds with probability 1 − δ                         |
+| ñ                | `consistent`: the count programme, eq. (final_choice)                                       |
+| P̃                | `_Kernel`: ñ_sas′/ñ_sa for the trusted rows                                                 |
+| C₁, C₂, C, δ, ι  | `Parameters.c1`, `.c2`, `.c`, `.delta`; ι = log(HSA/δ)                                      |
+| Γ, Q̄, Ṽ          | penalty, clipped pessimistic score, its maximum                                             |
+
+**Guarantee.** The counts are ρ-zCDP (Gaussian) or ε-DP (Laplace) for replacing one patient; all else is computed from
+them.
+
+**Differs from the paper in:**
+* The end of a trajectory is one more successor (column S) whose value is known, so S + 1 stands where S counts
+  successors: E = 2√2·σ·√log(4HS(S+1)A/δ), and C₂(S+1)HE·ι/ñ.
+* Noise is discrete, on integers; for Laplace noise of scale b, E = 2b·log(4HS(S+1)A/δ).
+* Rewards may be any bounded range; they are scaled to [0, 1], and scores are given in the original unit. They may be a
+  public table over (s, a), (h, s, a) or the next state, or unknown: then noisy sums of centred rewards get a share of
+  their own, and the penalty grows by C₁/2·√(ι/(ñ−E)) + (E_r + E)/2ñ.
+* Lazy noise: a row with n′_sa ≤ E/2 has ñ_sa ≤ E whatever its successors are, so these are never drawn.
+* Where every score of a state is zero the algorithm knows nothing; instead of an arbitrary arg max the decision is the
+  most frequent action by noisy count, labelled `fallback`.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning import checks, policy, rewards
+from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
+from discretion.learning.curator import Curator, Query, Share, event_of
+from discretion.learning.sums import Statistic
+from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Schema
+from discretion.privacy import events
+
+NAME: Final = "dp-apvi"
+MAX_CELLS: Final = 200_000_000
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Public constants of Alg. 1, line 1; fixed before the data is seen."""
+
+    c1: float = math.sqrt(2.0)
+    c2: float = 16.0
+    c: float = 2.0
+    delta: float = 0.1
+    pessimism: Literal["bernstein", "hoeffding"] = "bernstein"
+    reward: rewards.Known | None = None
+    shares: tuple[int, int, int] = (1, 1, 1)  # of visits, transitions, and rewards where these are unknown
+
+    def __post_init__(self) -> None:
+        checks.number(self.c1, "c1", low=0.0)
+        checks.number(self.c2, "c2", low=0.0)
+        checks.number(self.c, "c", low=1.0)
+        checks.number(self.delta, "delta", low=0.0, high=1.0, strictly=True)
+        checks.choice(self.pessimism, "pessimism", "bernstein", "hoeffding")
+        checks.shares(self.shares, "visits", "transitions", "rewards")
+
+
+@dataclass(frozen=True)
+class Release:
+    """What was drawn, and all that any derived policy may use."""
+
+    visits: IntArray  # (H, S, A), noised, not clipped
+    rows: IntArray  # (R,) flat (h, s, a) of the rows drawn, ascending
+    transitions: IntArray  # (R, S+1), noised, not clipped
+    rewards: FloatArray | None  # (H, S, A), noised sums of x − ½
+    bound: float  # E
+    reward_bound: float  # E_r
+
+
+def _states(schema: Schema) -> int:
+    if not isinstance(schema.states, Discrete):
+        raise errors.InvalidParameter("dp-apvi needs discrete states; bin the columns of a vector state first.")
+    return schema.states.count
+
+
+def check(schema: Schema, parameters: Parameters) -> int:
+    """The number of states, once everything fits; refusals name what does not."""
+    cells = schema.horizon * _states(schema) * schema.actions
+    if cells > MAX_CELLS:
+        raise errors.ProblemTooLarge(
+            f"dp-apvi keeps a count for each step, state and action: {cells} of them, {MAX_CELLS} at most."
+        )
+    if parameters.reward is not None:
+        parameters.reward.check(schema)
+    return _states(schema)
+
+
+def queries(schema: Schema, privacy: Share, parameters: Parameters) -> list[Query]:
+    """Everything a training asks, a pure function of what is public."""
+    check(schema, parameters)
+    asked: tuple[Statistic, ...] = (VisitCounts(schema), TransitionCounts(schema), RewardSums(schema))
+    weights = parameters.shares if parameters.reward is None else parameters.shares[:2]
+    return [
+        Query(statistic, privacy.part(Fraction(weight, sum(weights))))
+        for statistic, weight in zip(asked, weights, strict=False)
+    ]
+
+
+def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[events.Event]:
+    return [event_of(query, units) for query in queries(schema, privacy, parameters)]
+
+
+def learn(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> policy.Policy:
+    return derive(draw(curator, privacy, parameters, lazy=lazy), curator.schema, parameters)
+
+
+def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> Release:
+    """Ask the curator for the counts of eq. (noisy_est); clipping at zero is left to `derive`."""
+    schema = curator.schema
+    visiting, moving, *rewarding = queries(schema, privacy, parameters)
+    visits, *rewarded = curator.ask(visiting, *rewarding)
+    bound = max(noise_bound(curator.price(query), schema, parameters.delta) for query in (visiting, moving))
+    rows = np.flatnonzero(visits.grid > bound / 2) if lazy else np.arange(visits.grid.size)
+    (transitions,) = curator.ask(Query(TransitionCounts(schema, rows=rows), moving.share))
+    return Release(
+        visits=visits.grid,
+        rows=rows,
+        transitions=transitions.grid,
+        rewards=rewarded[0].values if rewarded else None,
+        bound=bound,
+        reward_bound=noise_bound(rewarded[0].event, schema, parameters.delta) if rewarded else 0.0,
+    )
+
+
+def noise_bound(event: events.Event, schema: Schema, delta: float) -> float:
+    """E: with probability 1 − δ no noise on any count is larger than E/2 (Lemma "uti").
+
+    The discrete Gaussian is σ²-subgaussian: P(|X| > t) ≤ 2·exp(−t²/2σ²). The discrete Laplace: ≤ 2·exp(−t/b).
+    """
+    states = _states(schema)
+    union = math.log(4 * schema.horizon * states * (states + 1) * schema.actions / delta)
+    if event.mechanism == events.LAPLACE:
+        return 2 * float(event.scale) * union
+    return 2 * math.sqrt(2 * float(event.scale) * union)
+
+
+def consistent(
+    totals: FloatArray,  # (R,) n′_sa ≥ 0
+    counts: FloatArray,  # (R, S+1) n′_sas′ ≥ 0
+    bound: float,
+) -> FloatArray:  # (R, S+1) ñ_sas′
+    """Eq. (final_choice): the closest counts in the largest deviation whose sum is within E/2 of n′_sa, and none < 0.
+
+    In closed form. If the sum is in the band, nothing moves. If it is below, every count must rise by the same t: any
+    that rose less would leave more to the others. If it is above, every count falls by the same t but not below zero.
+    """
+    sums = counts.sum(axis=1)
+    low, high = totals - bound / 2, totals + bound / 2
+    chosen = counts + (np.maximum(low - sums, 0.0) / counts.shape[1])[:, None]
+    over = np.flatnonzero(sums > high)
+    chosen[over] = _lowered(counts[over], high[over])
+    return chosen
+
+
+def _lowered(counts: FloatArray, target: FloatArray) -> FloatArray:
+    """max(counts − t, 0) with the t that makes each row's sum its target: the k largest stay positive."""
+    descending = -np.sort(-counts, axis=1)
+    drops = (np.cumsum(descending, axis=1) - target[:, None]) / np.arange(1, counts.shape[1] + 1)
+    positive = np.maximum((descending > drops).sum(axis=1), 1)
+    return np.maximum(counts - drops[np.arange(len(counts)), positive - 1][:, None], 0.0)
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The trusted rows of one step."""
+
+    states: IntArray  # (R,)
+    actions: IntArray  # (R,)
+    visits: FloatArray  # (R,) ñ_sa
+    successors: FloatArray  # (R, S+1) P̃
+
+
+def _kernel(release: Release, step: int) -> _Kernel:
+    """Eq. (mb_est): P̃ = ñ_sas′/ñ_sa where ñ_sa > E; the other rows are worth nothing (line 5: Γ = CH ≥ H)."""
+    _, states, actions = release.visits.shape
+    cells = states * actions
+    start, stop = np.searchsorted(release.rows, [step * cells, (step + 1) * cells])
+    cell = release.rows[start:stop] - step * cells
+    totals = np.maximum(release.visits[step].ravel()[cell], 0).astype(np.float64)
+    counts = consistent(totals, np.maximum(release.transitions[start:stop], 0).astype(np.float64), release.bound)
+    visits = counts.sum(axis=1)
+    trusted = visits > release.bound
+    kernel = counts[trusted] / visits[trusted, None]
+    return _Kernel(cell[trusted] // actions, cell[trusted] % actions, visits[trusted], kernel)
+
+
+def _penalty(
+    kernel: _Kernel, variance: FloatArray, release: Release, schema: Schema, parameters: Parameters
+) -> FloatArray:
+    """Alg. 1, line 5, and its Hoeffding form."""
+    horizon, successors = schema.horizon, kernel.successors.shape[1]
+    iota = math.log(horizon * (successors - 1) * schema.actions / parameters.delta)
+    spread = np.sqrt(variance) if parameters.pessimism == "bernstein" else float(horizon)
+    rate = np.sqrt(iota / (kernel.visits - release.bound))
+    penalty: FloatArray = parameters.c1 * spread * rate
+    penalty += parameters.c2 * successors * horizon * release.bound * iota / kernel.visits
+    if release.rewards is not None:
+        penalty += parameters.c1 / 2 * rate + (release.reward_bound + release.bound) / (2 * kernel.visits)
+    return penalty
+
+
+def _reward(kernel: _Kernel, step: int, release: Release, schema: Schema, parameters: Parameters) -> FloatArray | float:
+    """The scaled reward of the trusted rows: known, or ½ + noisy sum / ñ."""
+    if parameters.reward is not None:
+        known = parameters.reward.at(schema, step)
+        return known if isinstance(known, float) else known[kernel.states, kernel.actions]
+    if release.rewards is None:
+        raise errors.InvalidParameter("This release holds no reward sums; give a reward table.")
+    return np.clip(0.5 + release.rewards[step, kernel.states, kernel.actions] / kernel.visits, 0.0, 1.0)
+
+
+def derive(release: Release, schema: Schema, parameters: Parameters) -> policy.Policy:
+    """Alg. 1, lines 3 to 9, from the noised counts alone: costs nothing, and may be done again with other constants."""
+    states = check(schema, parameters)
+    horizon, actions = schema.horizon, schema.actions
+    arrival = parameters.reward.on_arrival(schema) if parameters.reward is not None else 0.0
+    scores = np.zeros((horizon, states, actions))
+    value = np.zeros(states + 1)  # line 2: Ṽ_{H+1} = 0
+    for step in reversed(range(horizon)):
+        kernel = _kernel(release, step)
+        following = value + arrival
+        mean = kernel.successors @ following
+        variance = (kernel.successors * (following - mean[:, None]) ** 2).sum(axis=1)
+        raw = _reward(kernel, step, release, schema, parameters) + mean  # line 4
+        raw -= _penalty(kernel, variance, release, schema, parameters)  # lines 5 and 6
+        scores[step, kernel.states, kernel.actions] = np.clip(raw, 0.0, horizon - step)  # line 7
+        value = np.append(scores[step].max(axis=1), schema.idle * (horizon - step))  # line 8
+    return policy.tabular(NAME, schema, scores, fallback=release.visits.argmax(axis=2))

@@ -1,0 +1,235 @@
+"""The same learners without privacy, for public data only: what privacy costs is measured against these.
+
+Nothing here adds noise or spends a budget, so nothing here may ever see a patient: the service does not import this
+module; simulations and benchmarks do.
+
+* `apvi`: Yin & Wang (2021), Γ = C₁√(Var·ι/n) + C₂Hι/n, which DP-APVI becomes when its noise vanishes.
+* `value_iteration`: the same without a penalty, on what was seen.
+* `behaviour_cloning`: the most frequent action of each step and state.
+* `vapvi`: Yin et al. (2022), Γ = C√d·‖φ‖_Λ⁻¹ + D/K with variance weights, which DP-VAPVI becomes.
+* `pevi`: Jin et al. (2021), unweighted, Γ = C·d·H·‖φ‖_Λ⁻¹.
+"""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning import features as maps
+from discretion.learning import policy, rewards
+from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Records, Schema, Trajectories
+from discretion.learning.values import LinearScore
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Exact counts of one step."""
+
+    visits: IntArray  # (S, A)
+    transitions: IntArray  # (S, A, S+1)
+    rewards: FloatArray  # (S, A) mean scaled reward, 0 where never visited
+
+
+def _records(trajectories: Trajectories, step: int, low: int = 0, high: int | None = None) -> Records:
+    """All records of a step whose successor is known, or all at the horizon, of the units at positions low … high−1."""
+    parts = [
+        block.records(step, block.part(low, trajectories.units if high is None else high))
+        for block in trajectories.bounded()
+    ]
+    joined = Records(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Records)))
+    return joined.only(joined.known | (step + 1 == trajectories.schema.horizon))
+
+
+def _states(schema: Schema) -> int:
+    if not isinstance(schema.states, Discrete):
+        raise errors.InvalidParameter("Counting visits needs discrete states; bin the columns of a vector state first.")
+    return schema.states.count
+
+
+def _counts(trajectories: Trajectories, step: int) -> _Counts:
+    schema, states = trajectories.schema, _states(trajectories.schema)
+    records = _records(trajectories, step)
+    cells = records.states.astype(np.int64), records.actions
+    successors = np.where(records.known, records.successors, states).astype(np.int64)
+    transitions = np.zeros((states, schema.actions, states + 1), dtype=np.int64)
+    np.add.at(transitions, (*cells, successors), 1)
+    total = np.zeros((states, schema.actions))
+    np.add.at(total, cells, records.rewards)
+    visits = transitions.sum(axis=2)
+    return _Counts(visits, transitions, total / np.maximum(visits, 1))
+
+
+def apvi(
+    trajectories: Trajectories,
+    *,
+    c1: float = math.sqrt(2.0),
+    c2: float = 7 / 3,
+    delta: float = 0.1,
+    pessimism: Literal["bernstein", "hoeffding"] = "bernstein",
+    reward: rewards.Known | None = None,
+    name: str = "apvi",
+) -> policy.Policy:
+    schema, states = trajectories.schema, _states(trajectories.schema)
+    horizon = schema.horizon
+    iota = math.log(horizon * states * schema.actions / delta)
+    scores = np.zeros((horizon, states, schema.actions))
+    frequent = np.zeros((horizon, states), dtype=np.int64)
+    value = np.zeros(states + 1)
+    for step in reversed(range(horizon)):
+        counts = _counts(trajectories, step)
+        n = np.maximum(counts.visits, 1)
+        kernel = counts.transitions / n[..., None]
+        following = value + (0.0 if reward is None else reward.on_arrival(schema))
+        mean = kernel @ following
+        variance = (kernel * (following - mean[..., None]) ** 2).sum(axis=2)
+        spread = np.sqrt(variance) if pessimism == "bernstein" else float(horizon)
+        penalty = c1 * spread * np.sqrt(iota / n) + c2 * horizon * iota / n
+        raw = (counts.rewards if reward is None else reward.at(schema, step)) + mean - penalty
+        scores[step] = np.where(counts.visits > 0, np.clip(raw, 0.0, horizon - step), 0.0)
+        frequent[step] = counts.visits.argmax(axis=1)
+        value = np.append(scores[step].max(axis=1), schema.idle * (horizon - step))
+    return policy.tabular(name, schema, scores, frequent)
+
+
+def value_iteration(trajectories: Trajectories, *, reward: rewards.Known | None = None) -> policy.Policy:
+    return apvi(trajectories, c1=0.0, c2=0.0, reward=reward, name="value-iteration")
+
+
+def behaviour_cloning(trajectories: Trajectories) -> policy.Policy:
+    """Copies; `learned` where the state was seen at that step. It estimates no values: scores are zero."""
+    schema = trajectories.schema
+    visits = np.stack([_counts(trajectories, step).visits for step in range(schema.horizon)])
+    scores = np.zeros(visits.shape[:2])
+    rule = policy.Table(visits.argmax(axis=2), visits.sum(axis=2) > 0, scores)
+    return policy.Policy("behaviour-cloning", schema.horizon, schema.states, schema.actions, rule)
+
+
+def vapvi(
+    trajectories: Trajectories,
+    features: maps.FeatureMap,
+    *,
+    ridge: float = 1.0,
+    c: float = 0.1,
+    d: float = 0.0,
+    split: bool = False,
+    reward: rewards.Known | None = None,
+) -> policy.Policy:
+    bonus = c * math.sqrt(maps.dimension(features))
+    return _least_squares("vapvi", trajectories, features, ridge, bonus, d, split, True, reward)
+
+
+def pevi(
+    trajectories: Trajectories,
+    features: maps.FeatureMap,
+    *,
+    ridge: float = 1.0,
+    c: float = 0.1,
+    reward: rewards.Known | None = None,
+) -> policy.Policy:
+    bonus = c * maps.dimension(features) * trajectories.schema.horizon
+    return _least_squares("pevi", trajectories, features, ridge, bonus, 0.0, False, False, reward)
+
+
+def _least_squares(
+    name: str,
+    trajectories: Trajectories,
+    features: maps.FeatureMap,
+    ridge: float,
+    bonus: float,
+    d: float,
+    split: bool,
+    weighted: bool,
+    reward: rewards.Known | None,
+) -> policy.Policy:
+    """The backward pass of both, in floating point, each group of features by itself."""
+    schema, units = trajectories.schema, trajectories.units
+    maps.check(features, schema)
+    middle = units // 2 if split else 0
+    margin = d / (units - middle)
+    scores: list[LinearScore] = []
+    tables: list[FloatArray] = []
+    covered: list[IntArray] = []
+    for step in reversed(range(schema.horizon)):
+        ceiling, end = schema.horizon - step, schema.idle * (schema.horizon - step - 1)
+        data = _Regression(features, _records(trajectories, step, middle), ridge)
+        value = _next_value(features, data.records, scores, tables, end)
+        if weighted:
+            prior = data if not split else _Regression(features, _records(trajectories, step, 0, middle), ridge)
+            before = value if not split else _next_value(features, prior.records, scores, tables, end)
+            data = data.weigh(prior.fit(before**2)[0], prior.fit(before)[0], ceiling)
+        target = value + (data.records.rewards if reward is None else 0.0)
+        if reward is not None and reward.table.ndim == 1:
+            cells = np.where(data.records.known, data.records.successors, -1).astype(np.int64)
+            target = target + np.asarray(reward.on_arrival(schema))[cells]
+        weights, inverse = data.fit(target)
+        score = LinearScore(weights, inverse, bonus, margin, float(ceiling))
+        scores.append(score)
+        if not isinstance(features, maps.Blocks):
+            known = 0.0 if reward is None else reward.at(schema, step)
+            tables.append(np.clip(_table(features, score) + known, 0.0, ceiling))
+            covered.append(_spread(features, inverse).argmin(axis=1))
+    if not isinstance(features, maps.Blocks):
+        bins = features if isinstance(features, maps.Bins) else None
+        return policy.tabular(name, schema, np.array(tables[::-1]), np.array(covered[::-1]), bins)
+    rule = policy.Linear(features, tuple(scores[::-1]), schema.low, schema.width)
+    return policy.Policy(name, schema.horizon, schema.states, schema.actions, rule)
+
+
+def _next_value(
+    features: maps.FeatureMap, records: Records, scores: list[LinearScore], tables: list[FloatArray], end: float
+) -> FloatArray:
+    """V_{h+1} of each record's successor."""
+    inside = records.known & ~records.ended
+    if not scores:
+        return np.zeros(len(inside))
+    if isinstance(features, maps.Blocks):
+        return np.where(inside, scores[-1].of(features.psi(records.successors)).max(axis=1), end)
+    cells = np.where(inside, features.cells(records.successors), 0)
+    return np.where(inside, tables[-1].max(axis=1)[cells], end)
+
+
+@dataclass(frozen=True)
+class _Regression:
+    """Ridge regression on the features of some records."""
+
+    features: maps.FeatureMap
+    records: Records
+    ridge: float
+    deviation: FloatArray | None = None  # (R,)
+
+    def _rows(self) -> tuple[IntArray, FloatArray]:  # groups (R,), ψ (R, p)
+        if isinstance(self.features, maps.Blocks):
+            return self.records.actions, self.features.psi(self.records.states) / maps.ONE
+        cells = self.features.cells(self.records.states), self.records.actions
+        return self.features.group[cells], self.features.psi[cells] / maps.ONE
+
+    def weigh(self, square: FloatArray, mean: FloatArray, ceiling: int) -> "_Regression":
+        groups, psi = self._rows()
+        variance = np.clip((psi * square[groups]).sum(axis=1), 0.0, ceiling**2)
+        variance = variance - np.clip((psi * mean[groups]).sum(axis=1), 0.0, ceiling) ** 2
+        return _Regression(self.features, self.records, self.ridge, np.sqrt(np.maximum(1.0, variance)))
+
+    def fit(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:  # w (G, p), Λ⁻¹ (G, p, p)
+        groups, psi = self._rows()
+        if self.deviation is not None:
+            psi, target = psi / self.deviation[:, None], target / self.deviation
+        width = self.features.width
+        inverse = np.tile(np.eye(width) / self.ridge, (self.features.groups, 1, 1))
+        weights = np.zeros((self.features.groups, width))
+        for group in np.unique(groups):
+            rows = psi[groups == group]
+            inverse[group] = np.linalg.inv(rows.T @ rows + self.ridge * np.eye(width))
+            weights[group] = inverse[group] @ (rows.T @ target[groups == group])
+        return weights, inverse
+
+
+def _table(features: maps.FiniteMap, score: LinearScore) -> FloatArray:  # (S, A), before clipping
+    linear = (features.psi / maps.ONE * score.weights[features.group]).sum(axis=-1)
+    return linear - score.bonus * np.sqrt(_spread(features, score.inverse)) - score.margin
+
+
+def _spread(features: maps.FiniteMap, inverse: FloatArray) -> FloatArray:  # (S, A)
+    psi = features.psi / maps.ONE
+    return np.einsum("sai,saij,saj->sa", psi, inverse[features.group], psi)

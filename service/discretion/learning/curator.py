@@ -1,0 +1,157 @@
+"""The privacy boundary: the sole holder of raw trajectories.
+
+A learner asks; each answer is already bounded, summed exactly, debited, logged and noised. What a learner does with an
+answer is post-processing and needs no privacy review.
+
+The curator is *total*: once it holds data, no exception, state or log line depends on a record. Everything that can be
+refused (an allowance passed, a sum that would not fit) is decided from public quantities before a record is read.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning import sums
+from discretion.learning.trajectories import FloatArray, IntArray, Schema, Trajectories, check_units
+from discretion.privacy import events, noise
+
+_INTEGERS: Final = 2**62  # what an exact sum and its noise must stay below
+_TAIL: Final = 2**10  # noise beyond this many scales does not happen
+
+
+@dataclass(frozen=True)
+class Concentrated:
+    """A share of a ρ-zCDP budget: Gaussian noise."""
+
+    rho: Fraction
+
+    def part(self, fraction: Fraction) -> "Concentrated":
+        return Concentrated(self.rho * fraction)
+
+
+@dataclass(frozen=True)
+class Pure:
+    """A share of a pure ε-DP budget: Laplace noise."""
+
+    epsilon: Fraction
+
+    def part(self, fraction: Fraction) -> "Pure":
+        return Pure(self.epsilon * fraction)
+
+
+Share = Concentrated | Pure
+
+
+@dataclass(frozen=True)
+class Query:
+    """A statistic to be released, and the share of the budget it may cost."""
+
+    statistic: sums.Statistic
+    share: Share
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A noised statistic on its integer grid, and the event that paid for it."""
+
+    grid: IntArray
+    event: events.Event
+
+    @property
+    def values(self) -> FloatArray:
+        return self.grid.astype(np.float64) * float(self.event.resolution)
+
+
+def event_of(query: Query, units: int) -> events.Event:
+    """The release a query stands for, a pure function of public quantities: plans and certificates are made of it."""
+    check_units(units)
+    statistic = query.statistic
+    mechanism, sensitivity, scale = _mechanism(statistic, query.share)
+    event = events.Event(
+        mechanism, statistic.name, statistic.shape, sensitivity, scale, statistic.resolution, statistic.part
+    )
+    if statistic.largest(units) + _TAIL * _width(event) >= _INTEGERS:
+        raise errors.ProblemTooLarge(
+            f"The {statistic.name} of {units} units cannot be summed exactly in 64 bits; "
+            f"use fewer units, a shorter horizon or a larger share of the budget."
+        )
+    return event
+
+
+def _mechanism(statistic: sums.Statistic, share: Share) -> tuple[str, Fraction, Fraction]:
+    """Which noise, the sensitivity that counts for it, and its scale."""
+    if isinstance(share, Pure):
+        absolute = statistic.absolute_sensitivity
+        if absolute is None:
+            raise errors.InvalidParameter(f"The {statistic.name} can be released with zCDP only, not with pure ε-DP.")
+        return events.LAPLACE, absolute, events.laplace_scale(absolute, _positive(share.epsilon))
+    squared, rho = statistic.squared_sensitivity, _positive(share.rho)
+    if statistic.symmetric:
+        return events.SYMMETRIC_GAUSSIAN, squared, events.symmetric_gaussian_scale(squared, rho)
+    return events.GAUSSIAN, squared, events.gaussian_scale(squared, rho)
+
+
+def _positive(share: Fraction) -> Fraction:
+    if share <= 0:
+        raise errors.InvalidParameter("Every release needs a positive share of the budget.")
+    return share
+
+
+def _width(event: events.Event) -> int:
+    """An integer above the noise's standard deviation on the grid (on the diagonal, where it is larger)."""
+    scale = event.grid_scale
+    if event.mechanism == events.LAPLACE:
+        return math.ceil(2 * scale)
+    return math.isqrt(math.ceil(2 * scale)) + 1
+
+
+class Curator:
+    """Holds the trajectories and an allowance of ρ; answers until the allowance is spent."""
+
+    def __init__(self, trajectories: Trajectories, allowance: Fraction) -> None:
+        self._trajectories = trajectories
+        self._allowance = allowance
+        self._events: list[events.Event] = []
+
+    @property
+    def schema(self) -> Schema:
+        return self._trajectories.schema
+
+    @property
+    def units(self) -> int:
+        return self._trajectories.units
+
+    @property
+    def log(self) -> tuple[events.Event, ...]:
+        return tuple(self._events)
+
+    def price(self, query: Query) -> events.Event:
+        """The event that answering the query will be; asks nothing yet."""
+        return event_of(query, self.units)
+
+    def ask(self, *queries: Query) -> list[Answer]:
+        """Debit all, then sum in one pass, then add noise."""
+        asked = [self.price(query) for query in queries]
+        self._debit(asked)
+        totals = sums.totals([query.statistic for query in queries], self._trajectories)
+        return [
+            Answer(total + self._noise(event, total.shape), event) for total, event in zip(totals, asked, strict=True)
+        ]
+
+    def _debit(self, asked: Sequence[events.Event]) -> None:
+        if events.compose([*self._events, *asked]) > self._allowance:
+            raise errors.AllowanceExceeded("The learner asked for more than its allowance; nothing was answered.")
+        self._events.extend(asked)
+
+    def _noise(self, event: events.Event, shape: tuple[int, ...]) -> IntArray:
+        draw = {
+            events.GAUSSIAN: noise.gaussian,
+            events.SYMMETRIC_GAUSSIAN: noise.symmetric_gaussian,
+            events.LAPLACE: noise.laplace,
+        }[event.mechanism]
+        return draw(event.grid_scale, shape)

@@ -1,0 +1,253 @@
+"""Public feature maps, on the integer grid from the start.
+
+Every map has the form φ(s, a) = e_g ⊗ ψ: a *group* g that is read off the record, and a vector ψ of width p inside it.
+Grams over such features are block-diagonal, and blocks that are zero for every dataset need no noise.
+
+| map      | states              | group g            | ψ                                        | dimension d |
+|----------|---------------------|--------------------|------------------------------------------|-------------|
+| `Table`  | discrete            | one                | φ[s, a] as given                         | d           |
+| `Blocks` | vector              | the action         | chosen columns scaled to [−1, 1], and 1  | A·p         |
+| `Bins`   | vector              | (cell, action)     | 1                                        | cells·A     |
+
+The proofs need ‖φ‖ ≤ 1, and they need it of the numbers that are summed. So ψ is truncated toward zero to multiples of
+2⁻¹⁶: no coordinate grows, and the integer norm is checked exactly. `Table` and `Bins` have finitely many states and are
+looked up; `Blocks` is computed record by record with elementwise operations only (each correctly rounded by IEEE 754),
+so that a record's ψ never depends on its neighbours.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion import errors
+from discretion.learning.trajectories import (
+    Block,
+    Discrete,
+    FloatArray,
+    IntArray,
+    Schema,
+    Trajectories,
+    Vector,
+)
+
+BITS: Final = 16
+ONE: Final = 1 << BITS
+MAX_DIMENSION: Final = 100_000
+CONSTANT: Final = "1"
+
+
+def truncate(values: FloatArray) -> IntArray:
+    """Toward zero on the grid: no coordinate grows, so no norm does."""
+    return np.trunc(values * ONE).astype(np.int64)
+
+
+def _check_dimension(groups: int, width: int) -> None:
+    if groups * width > MAX_DIMENSION or groups * width * width > 10 * MAX_DIMENSION:
+        raise errors.ProblemTooLarge(
+            f"The feature map has {groups} groups of width {width}; use fewer features, actions or bins."
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """φ[s, a] given as numbers, for discrete states."""
+
+    values: FloatArray  # (S, A, d)
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 3 or 0 in self.values.shape:
+            raise errors.InvalidFeatures("A feature table needs three levels: state, action, coordinate.")
+        if not np.isfinite(self.values).all():
+            raise errors.InvalidFeatures("A feature table may hold finite numbers only.")
+        _check_dimension(1, self.width)
+        norms = np.sqrt((self.values**2).sum(axis=-1))
+        if norms.max() > 1 + 1e-9:
+            state, action = (int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
+            raise errors.InvalidFeatures(
+                f"The features of state {state}, action {action} have norm {norms.max():.6g}; "
+                f"divide the table by at least that, the guarantee needs norms of at most 1."
+            )
+
+    @property
+    def states(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def actions(self) -> int:
+        return int(self.values.shape[1])
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[2])
+
+    @cached_property
+    def group(self) -> IntArray:  # (S, A)
+        return np.zeros((self.states, self.actions), dtype=np.int64)
+
+    @cached_property
+    def psi(self) -> IntArray:  # (S, A, p)
+        return _within_unit_ball(truncate(self.values))
+
+    def cells(self, states: NDArray[np.generic]) -> IntArray:
+        return np.asarray(states, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """One feature per (cell, action), cells being a grid of intervals cut at public edges."""
+
+    vector: Vector
+    actions: int
+    edges: tuple[tuple[str, tuple[float, ...]], ...]  # (column, ascending cut-offs)
+
+    @classmethod
+    def of(cls, vector: Vector, actions: int, edges: Mapping[str, Sequence[float]]) -> "Bins":
+        return cls(vector, actions, tuple((column, tuple(map(float, cuts))) for column, cuts in edges.items()))
+
+    def __post_init__(self) -> None:
+        if not self.edges:
+            raise errors.InvalidFeatures("Bins need at least one column with edges.")
+        for column, cuts in self.edges:
+            if column not in self.vector.columns:
+                raise errors.InvalidFeatures(f"Bins name the column {column!r}, which the states do not have.")
+            low, high = self.vector.bounds[self.vector.columns.index(column)]
+            ascending = all(a < b for a, b in itertools.pairwise(cuts))
+            if not cuts or not ascending or not low < cuts[0] <= cuts[-1] < high:
+                raise errors.InvalidFeatures(
+                    f"The edges of column {column!r} must ascend strictly inside its bounds {low:g} to {high:g}."
+                )
+        if len({column for column, _ in self.edges}) != len(self.edges):
+            raise errors.InvalidFeatures("Bins name a column twice; give all its edges at once.")
+        _check_dimension(self.groups, 1)
+
+    @property
+    def states(self) -> int:
+        return math.prod(len(cuts) + 1 for _, cuts in self.edges)
+
+    @property
+    def groups(self) -> int:
+        return self.states * self.actions
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @cached_property
+    def group(self) -> IntArray:  # (cells, A)
+        return np.arange(self.groups).reshape(self.states, self.actions)
+
+    @cached_property
+    def psi(self) -> IntArray:  # (cells, A, 1)
+        return np.full((self.states, self.actions, 1), ONE, dtype=np.int64)
+
+    def cells(self, states: NDArray[np.generic]) -> IntArray:  # (R, columns) → (R,)
+        cell = np.zeros(states.shape[:-1], dtype=np.int64)
+        for column, cuts in self.edges:
+            values = np.asarray(states[..., self.vector.columns.index(column)], dtype=np.float64)
+            cell = cell * (len(cuts) + 1) + np.searchsorted(np.array(cuts), values, side="right")
+        return cell
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """One block per action over terms of a vector state: φ(x, a) = e_a ⊗ ψ(x)."""
+
+    vector: Vector
+    actions: int
+    terms: tuple[str, ...]  # column names, and "1" for the constant
+
+    def __post_init__(self) -> None:
+        if not self.terms or len(set(self.terms)) != len(self.terms):
+            raise errors.InvalidFeatures("Blocks need terms, each of them once.")
+        for term in self.terms:
+            if term != CONSTANT and term not in self.vector.columns:
+                raise errors.InvalidFeatures(f"Blocks name the term {term!r}; use a state column or {CONSTANT!r}.")
+        _check_dimension(self.actions, self.width)
+
+    @property
+    def groups(self) -> int:
+        return self.actions
+
+    @property
+    def width(self) -> int:
+        return len(self.terms)
+
+    def psi(self, states: NDArray[np.generic]) -> IntArray:  # (R, columns) → (R, p)
+        """Each term lies in [−1, 1] and is divided by √p (rounded up), so that ‖ψ‖ ≤ 1 for every state there is."""
+        norm = math.nextafter(math.sqrt(self.width), math.inf)
+        psi = np.empty((*states.shape[:-1], self.width), dtype=np.int64)
+        for index, term in enumerate(self.terms):
+            psi[..., index] = truncate(self._term(term, states) / norm)
+        return psi
+
+    def _term(self, term: str, states: NDArray[np.generic]) -> FloatArray:
+        if term == CONSTANT:
+            return np.ones(states.shape[:-1])
+        column = self.vector.columns.index(term)
+        low, high = self.vector.bounds[column]
+        values = np.clip(np.asarray(states[..., column], dtype=np.float64), low, high)
+        return np.clip((values - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
+
+
+FiniteMap = Table | Bins
+FeatureMap = Table | Bins | Blocks
+
+
+def dimension(features: FeatureMap) -> int:
+    return features.groups * features.width
+
+
+def one_hot(states: int, actions: int) -> Table:
+    """The map under which a linear MDP is a tabular one."""
+    return Table(np.eye(states * actions).reshape(states, actions, states * actions))
+
+
+def check(features: FeatureMap, schema: Schema) -> None:
+    """Refuse a map that does not belong to the schema."""
+    if features.actions != schema.actions:
+        raise errors.InvalidFeatures(
+            f"The feature map has {features.actions} actions where the schema has {schema.actions}."
+        )
+    if isinstance(features, Table):
+        if not isinstance(schema.states, Discrete) or features.states != schema.states.count:
+            raise errors.InvalidFeatures(f"A feature table of {features.states} states needs as many discrete states.")
+    elif features.vector != schema.states:
+        raise errors.InvalidFeatures("The feature map names other state columns or bounds than the schema.")
+
+
+def _within_unit_ball(psi: IntArray) -> IntArray:
+    """Shrink rows whose integer norm passes 1 (a float norm of 1 + 1e-17 does) until none does, by exact comparison."""
+    shrunk = psi.copy()
+    while (over := (shrunk**2).sum(axis=-1) > ONE**2).any():
+        shrunk[over] -= np.sign(shrunk[over])
+    return shrunk
+
+
+@dataclass(frozen=True)
+class _Binned:
+    bins: Bins
+    blocks: Trajectories
+
+    def __iter__(self) -> Iterator[Block]:
+        for block in self.blocks.blocks:
+            missing = np.isnan(np.asarray(block.states, dtype=np.float64)).any(axis=-1)
+            lost = np.isnan(np.asarray(block.final, dtype=np.float64)).any(axis=-1)
+            states = np.where(missing, -1, self.bins.cells(block.states))
+            yield replace(block, states=states, final=np.where(lost, -1, self.bins.cells(block.final)))
+
+
+def binned(trajectories: Trajectories, bins: Bins) -> Trajectories:
+    """The same trajectories with vector states replaced by their cells, for the learners of discrete states."""
+    check(bins, trajectories.schema)
+    schema = replace(trajectories.schema, states=Discrete(bins.states))
+    return Trajectories(schema, trajectories.units, _Binned(bins, trajectories))

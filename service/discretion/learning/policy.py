@@ -1,0 +1,260 @@
+"""The released artefact: what a policy decides, where it knew nothing, and its canonical bytes.
+
+One artefact for every learner. Its document is plain JSON; its canonical bytes are RFC 8785, so spacing and key order
+do not matter to the digest that a certificate signs. Scores are in the unit of the declared rewards.
+
+A `pessimistic_score` is what the learner's penalised estimate says the rest of the stay is worth. It is no bound on
+anything unless `value_lower_bound` says so, and none of today's modes meets a theorem's conditions, so that is null.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import rfc8785
+
+from discretion import errors
+from discretion.learning.features import Bins, Blocks
+from discretion.learning.trajectories import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector
+from discretion.learning.values import LinearScore
+
+LEARNED: Final = "learned"
+FALLBACK: Final = "fallback"
+_DECIMALS: Final = 6  # of scores: finer digits carry noise only
+
+Document = dict[str, Any]
+State = int | Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Decision:
+    action: int
+    label: str | None
+    source: str
+    pessimistic_score: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """A decision for each step and state; with `bins`, for each step and cell of a vector state."""
+
+    decisions: IntArray  # (H, S)
+    learned: BoolArray  # (H, S)
+    scores: FloatArray  # (H, S)
+    bins: Bins | None = None
+
+    def decide(self, step: int, state: FloatArray | int) -> tuple[int, bool, float]:
+        cell = int(self.bins.cells(np.asarray(state))) if self.bins else int(state)
+        return int(self.decisions[step, cell]), bool(self.learned[step, cell]), float(self.scores[step, cell])
+
+
+@dataclass(frozen=True)
+class Linear:
+    """What is needed to decide for any vector state: the released weights and inverse Gram matrices of each step."""
+
+    features: Blocks
+    scores: tuple[LinearScore, ...]
+    low: float  # rewards are scaled by r = low + width·x
+    width: float
+
+    def decide(self, step: int, state: FloatArray | int) -> tuple[int, bool, float]:
+        psi = self.features.psi(np.asarray(state)[None, :])
+        scores = self.scores[step].of(psi)[0]
+        learned = bool(scores.max() > 0)
+        action = int(scores.argmax() if learned else self.scores[step].spread(psi)[0].argmin())
+        steps = len(self.scores) - step
+        return action, learned, round(float(scores[action]) * self.width + self.low * steps, _DECIMALS)
+
+
+@dataclass(frozen=True)
+class Policy:
+    algorithm: str
+    horizon: int
+    states: Discrete | Vector
+    actions: int
+    rule: Table | Linear
+    labels: tuple[str, ...] | None = None
+    id: str | None = None
+
+    def decide(self, step: int, state: State) -> Decision:
+        """What to do at `step` (1 … horizon) in `state`: a number, or the columns of a vector state by name."""
+        if not isinstance(step, int) or isinstance(step, bool) or not 1 <= step <= self.horizon:
+            raise errors.InvalidState(f"step must be a whole number from 1 to {self.horizon}, not {step!r}.")
+        action, learned, score = self.rule.decide(step - 1, self._checked(state))
+        label = self.labels[action] if self.labels else None
+        return Decision(action, label, LEARNED if learned else FALLBACK, score)
+
+    def _checked(self, state: State) -> FloatArray | int:
+        if isinstance(self.states, Discrete):
+            if not isinstance(state, int) or isinstance(state, bool) or not 0 <= state < self.states.count:
+                raise errors.InvalidState(f"state must be a whole number from 0 to {self.states.count - 1}.")
+            return state
+        if not isinstance(state, Mapping) or set(state) != set(self.states.columns):
+            raise errors.InvalidState(f"state must give exactly the columns {', '.join(self.states.columns)}.")
+        values = [state[column] for column in self.states.columns]
+        for column, value in zip(self.states.columns, values, strict=True):
+            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+                raise errors.InvalidState(f"state column {column!r} must be a finite number.")
+        return np.clip(np.array(values, dtype=np.float64), self.states.low, self.states.high)
+
+    def document(self) -> Document:
+        document: Document = {
+            "algorithm": self.algorithm,
+            "horizon": self.horizon,
+            "states": _states_document(self.states),
+            "actions": {"count": self.actions, "labels": None if self.labels is None else list(self.labels)},
+            "value_lower_bound": None,
+        }
+        if self.id is not None:
+            document["id"] = self.id
+        return document | (_table_document(self.rule) if isinstance(self.rule, Table) else _linear_document(self.rule))
+
+    def canonical(self) -> bytes:
+        return rfc8785.dumps(self.document())
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+
+def tabular(
+    algorithm: str,
+    schema: Schema,
+    scores: FloatArray,  # (H, S, A), scaled and clipped at zero
+    fallback: IntArray,  # (H, S)
+    bins: Bins | None = None,
+) -> Policy:
+    """The best-scored action where any score is above zero; never the arg max of a row of zeros."""
+    best = scores.max(axis=2)
+    learned = best > 0
+    decisions = np.where(learned, scores.argmax(axis=2), fallback)
+    steps = np.arange(schema.horizon, 0, -1)[:, None]
+    unit = np.round(best * schema.width + schema.low * steps, _DECIMALS) + 0.0
+    return Policy(algorithm, schema.horizon, schema.states, schema.actions, Table(decisions, learned, unit, bins))
+
+
+def _states_document(states: Discrete | Vector) -> Document:
+    if isinstance(states, Discrete):
+        return {"kind": "discrete", "count": states.count}
+    return {"kind": "vector", "columns": list(states.columns), "bounds": [list(b) for b in states.bounds]}
+
+
+def _table_document(rule: Table) -> Document:
+    bins = (
+        {} if rule.bins is None else {"features": {"kind": "bins", "edges": {c: list(e) for c, e in rule.bins.edges}}}
+    )
+    source = np.where(rule.learned, LEARNED, FALLBACK)
+    return bins | {
+        "decisions": rule.decisions.tolist(),
+        "source": source.tolist(),
+        "pessimistic_score": rule.scores.tolist(),
+    }
+
+
+def _linear_document(rule: Linear) -> Document:
+    return {
+        "features": {"kind": "blocks", "terms": list(rule.features.terms)},
+        "reward": {"low": rule.low, "width": rule.width},
+        "steps": [
+            {
+                "weights": score.weights.tolist(),
+                "inverse_gram": score.inverse.tolist(),
+                "bonus": score.bonus,
+                "margin": score.margin,
+                "ceiling": score.ceiling,
+            }
+            for score in rule.scores
+        ],
+    }
+
+
+def parse(text: bytes | str) -> Policy:
+    """Read a policy document back; anything that is not one is refused."""
+    try:
+        document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        return _policy(document)
+    except errors.Refusal as refusal:
+        raise errors.InvalidPolicy(f"This is not a policy document: {refusal}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        raise errors.InvalidPolicy("This is not a policy document; download it again.") from None
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> Document:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise errors.InvalidPolicy("a key stands twice.")
+    return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise errors.InvalidPolicy(f"{name} is not a number.")
+
+
+def _policy(document: Document) -> Policy:
+    states, horizon, actions = _states(document["states"]), document["horizon"], document["actions"]["count"]
+    Schema(horizon, states, actions)  # refuses sizes out of range
+    labels = document["actions"]["labels"]
+    rule = _linear(document, states, actions) if "steps" in document else _table(document, states, actions)
+    read = Policy(
+        str(document["algorithm"]),
+        horizon,
+        states,
+        actions,
+        rule,
+        None if labels is None else tuple(labels),
+        document.get("id"),
+    )
+    if labels is not None and len(labels) != actions:
+        raise errors.InvalidPolicy(f"{actions} actions need as many labels.")
+    if read.document().keys() != document.keys() or document["value_lower_bound"] is not None:
+        raise errors.InvalidPolicy("it has fields that this version does not know.")
+    return read
+
+
+def _states(document: Document) -> Discrete | Vector:
+    if document["kind"] == "discrete":
+        return Discrete(document["count"])
+    return Vector(tuple(document["columns"]), tuple((low, high) for low, high in document["bounds"]))
+
+
+def _array(values: Any, shape: tuple[int, ...]) -> FloatArray:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all():
+        raise errors.InvalidPolicy("a table has the wrong shape or holds something that is no number.")
+    return array
+
+
+def _table(document: Document, states: Discrete | Vector, actions: int) -> Table:
+    bins = None
+    if isinstance(states, Vector):
+        bins = Bins.of(states, actions, document["features"]["edges"])
+    shape = (document["horizon"], bins.states if bins is not None else states.count)  # type: ignore[union-attr]
+    decisions = _array(document["decisions"], shape)
+    if not ((decisions == np.floor(decisions)) & (decisions >= 0) & (decisions < actions)).all():
+        raise errors.InvalidPolicy("a decision is not one of the actions.")
+    source = np.array(document["source"])
+    if source.shape != shape or not np.isin(source, (LEARNED, FALLBACK)).all():
+        raise errors.InvalidPolicy(f"a source is neither {LEARNED!r} nor {FALLBACK!r}.")
+    return Table(decisions.astype(np.int64), source == LEARNED, _array(document["pessimistic_score"], shape), bins)
+
+
+def _linear(document: Document, states: Discrete | Vector, actions: int) -> Linear:
+    if not isinstance(states, Vector):
+        raise errors.InvalidPolicy("it has weights for vector states but its states are discrete.")
+    features = Blocks(states, actions, tuple(document["features"]["terms"]))
+    width = features.width
+    scores = tuple(
+        LinearScore(
+            _array(step["weights"], (actions, width)),
+            _array(step["inverse_gram"], (actions, width, width)),
+            *(float(_array(step[name], ())) for name in ("bonus", "margin", "ceiling")),
+        )
+        for step in document["steps"]
+    )
+    if len(scores) != document["horizon"]:
+        raise errors.InvalidPolicy("it needs weights for every step.")
+    scale = document["reward"]
+    return Linear(features, scores, float(_array(scale["low"], ())), float(_array(scale["width"], ())))

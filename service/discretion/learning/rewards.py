@@ -1,0 +1,42 @@
+"""Rewards that are known beforehand, as a public table."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning.trajectories import Discrete, FloatArray, Schema
+
+
+@dataclass(frozen=True)
+class Known:
+    """r(s, a) as (S, A), r_h(s, a) as (H, S, A), or r(s′) as (S,) or (S + 1,), the last entry being the end's."""
+
+    table: FloatArray
+
+    def check(self, schema: Schema) -> None:
+        if not isinstance(schema.states, Discrete):
+            raise errors.InvalidParameter("A reward table needs discrete states; leave it out for vector states.")
+        states, actions = schema.states.count, schema.actions
+        shapes = [(states, actions), (schema.horizon, states, actions), (states,), (states + 1,)]
+        if self.table.shape not in shapes:
+            raise errors.InvalidParameter(
+                f"The reward table has shape {self.table.shape}; use {shapes[0]} for (state, action), {shapes[1]} "
+                f"for (step, state, action), or {shapes[2]} for the next state."
+            )
+        low, high = schema.low, schema.low + schema.width
+        if not ((self.table >= low) & (self.table <= high)).all():  # NaN is refused too
+            raise errors.InvalidParameter(f"The reward table must stay within the declared range {low:g} to {high:g}.")
+
+    def at(self, schema: Schema, step: int) -> FloatArray | float:
+        """The scaled reward of (s, a) at a step, (S, A); nothing if it is paid on arrival."""
+        if self.table.ndim == 1:
+            return 0.0
+        return schema.scaled(self.table if self.table.ndim == 2 else self.table[step])
+
+    def on_arrival(self, schema: Schema) -> FloatArray | float:
+        """The scaled reward of reaching s′, (S + 1,); nothing if it is paid for (s, a)."""
+        if self.table.ndim != 1:
+            return 0.0
+        ends = np.append(self.table, 0.0)[: schema.states.count + 1]  # type: ignore[union-attr]
+        return schema.scaled(ends)

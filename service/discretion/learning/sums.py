@@ -1,0 +1,69 @@
+"""Exact sums over trajectories, block by block.
+
+A statistic knows three things together, so that none can drift from the others: how to add a block's records to an
+integer `partial` (partials of different blocks simply add), what the finished sum is, and how far replacing one unit
+can move it (in `counts` and `regressions`, each with its proof). All arithmetic is on integers, so the order and the
+size of blocks change nothing.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final, Protocol
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning.trajectories import Bounded, IntArray, Trajectories
+
+_EXACT: Final = 53  # bits of an integer that float64 holds exactly
+
+
+class Statistic(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def resolution(self) -> Fraction: ...
+    @property
+    def part(self) -> str: ...
+    @property
+    def symmetric(self) -> bool: ...
+    @property
+    def squared_sensitivity(self) -> Fraction: ...
+    @property
+    def absolute_sensitivity(self) -> Fraction | None: ...
+    def largest(self, units: int) -> int: ...
+    def partial(self) -> IntArray: ...
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None: ...
+    def finish(self, partial: IntArray) -> IntArray: ...
+
+
+def totals(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[IntArray]:
+    """The exact sums, in one pass over the blocks."""
+    partials = [statistic.partial() for statistic in statistics]
+    for block in trajectories.bounded():
+        for statistic, partial in zip(statistics, partials, strict=True):
+            statistic.add(block, trajectories.units, partial)
+    return [statistic.finish(partial) for statistic, partial in zip(statistics, partials, strict=True)]
+
+
+def exact_product(left: IntArray, right: IntArray, left_bound: int, right_bound: int) -> IntArray:
+    """leftᵀ·right of integers (R, p) and (R, q), by float BLAS in pieces small enough to be exact.
+
+    `left` is cut into limbs so that 4096 rows of products stay below 2⁵³; the limbs' sums recombine in int64.
+    """
+    spare = _EXACT - 12 - right_bound.bit_length()
+    if spare < 1:
+        raise errors.ProblemTooLarge("The features or targets are too fine to be summed exactly.")
+    limbs = -(-left_bound.bit_length() // spare)
+    chunk = 2**_EXACT // (min(2**spare, left_bound + 1) * right_bound)
+    total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
+    for start in range(0, len(left), chunk):
+        rows, other = left[start : start + chunk], right[start : start + chunk].astype(np.float64)
+        for limb in range(limbs):
+            piece = rows >> (limb * spare)
+            if limb < limbs - 1:
+                piece = piece & ((1 << spare) - 1)
+            total += (piece.astype(np.float64).T @ other).astype(np.int64) << (limb * spare)
+    return total

@@ -1,0 +1,291 @@
+"""Trajectories as the learners' boundary sees them: public schema, blocks of whole units, bounded records.
+
+The *unit* of privacy is one patient. A unit has a stored position in 0 … n−1 and at most m trajectories. Everything
+in `Schema` is public and declared beforehand; nothing of it is ever read off the data.
+
+A record is what one trajectory did at one step: state, action, reward, successor. `Bounded` hands records out clipped
+and complete: what lies outside the schema contributes nothing, silently, because an error that depends on a record
+would tell something about a patient. Every value handed out is a function of its own trajectory alone, bit for bit.
+
+Rewards are handed out as x = (r − low) / width in [0, 1], where [low, low + width] is the declared range widened to
+contain 0. A trajectory that ended earns r = 0 from then on, so the end is a state of known value (see `Schema.idle`).
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion import errors
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+AnyIntArray = NDArray[np.integer]
+
+ENDED: Final = 0  # the last recorded step was the trajectory's own end
+CUT_BEFORE: Final = 1  # recording stopped, and the state after the last step is known
+CUT: Final = 2  # recording stopped, and what followed is unknown
+
+UNKNOWN: Final = -1  # a successor nobody recorded
+
+MAX_HORIZON: Final = 10_000
+MAX_STATES: Final = 10_000_000
+MAX_ACTIONS: Final = 100_000
+MAX_COLUMNS: Final = 1_000
+MAX_UNITS: Final = 10**10
+MAX_PER_UNIT: Final = 10_000
+
+
+def _whole(value: object, name: str, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise errors.InvalidSchema(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
+
+
+def _interval(bounds: tuple[float, float], name: str) -> None:
+    numbers = len(bounds) == 2 and all(isinstance(b, int | float) and not isinstance(b, bool) for b in bounds)
+    if not (numbers and all(map(math.isfinite, bounds)) and bounds[0] < bounds[1]):
+        raise errors.InvalidSchema(f"{name} must be two finite numbers, the lower first, not {bounds!r}.")
+    if not math.isfinite(bounds[1] - bounds[0]):
+        raise errors.InvalidSchema(f"{name} is too wide to compute with: {bounds!r}.")
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """States 0 … count−1."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _whole(self.count, "The number of states", 1, MAX_STATES)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """States that are vectors of named, bounded numbers."""
+
+    columns: tuple[str, ...]
+    bounds: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        _whole(len(self.columns), "The number of state columns", 1, MAX_COLUMNS)
+        if len(set(self.columns)) != len(self.columns) or not all(self.columns):
+            raise errors.InvalidSchema("State columns need names, each of them once.")
+        if len(self.bounds) != len(self.columns):
+            raise errors.InvalidSchema(
+                f"{len(self.columns)} state columns need as many bounds, not {len(self.bounds)}."
+            )
+        for column, bounds in zip(self.columns, self.bounds, strict=True):
+            _interval(bounds, f"The bounds of state column {column!r}")
+
+    @cached_property
+    def low(self) -> FloatArray:
+        return np.array([b[0] for b in self.bounds], dtype=np.float64)
+
+    @cached_property
+    def high(self) -> FloatArray:
+        return np.array([b[1] for b in self.bounds], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is public about a dataset besides its number of units."""
+
+    horizon: int
+    states: Discrete | Vector
+    actions: int
+    reward: tuple[float, float] = (0.0, 1.0)
+    total: tuple[float, float] | None = None  # a public bound on a trajectory's total reward
+    per_unit: int = 1  # m, the most trajectories one unit may have
+
+    def __post_init__(self) -> None:
+        _whole(self.horizon, "The horizon", 1, MAX_HORIZON)
+        _whole(self.actions, "The number of actions", 1, MAX_ACTIONS)
+        _whole(self.per_unit, "The most trajectories of a unit", 1, MAX_PER_UNIT)
+        _interval(self.reward, "The reward range")
+        if self.total is not None:
+            _interval(self.total, "The range of a trajectory's total reward")
+            if not self.total[0] <= 0.0 <= self.total[1]:
+                raise errors.InvalidSchema("The range of a trajectory's total reward must contain 0, where it starts.")
+
+    @property
+    def low(self) -> float:
+        return min(float(self.reward[0]), 0.0)
+
+    @property
+    def width(self) -> float:
+        return max(float(self.reward[1]), 0.0) - self.low
+
+    @property
+    def idle(self) -> float:
+        """The scaled reward of a step after the end, where r = 0."""
+        return -self.low / self.width
+
+    def scaled(self, reward: FloatArray) -> FloatArray:
+        return (reward - self.low) / self.width
+
+    def unscaled(self, value: FloatArray, steps: int) -> FloatArray:
+        """A scaled value of `steps` further steps, in the unit of the declared rewards."""
+        return value * self.width + self.low * steps
+
+
+def check_units(units: int) -> None:
+    _whole(units, "The number of units", 1, MAX_UNITS)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some trajectories of whole units, one column each, padded to the horizon; step-major, so a step is contiguous."""
+
+    units: AnyIntArray  # (B,) stored positions, ascending; trajectories of one unit side by side
+    lengths: AnyIntArray  # (B,) recorded steps
+    states: NDArray[np.generic]  # (H, B) integers, or (H, B, p) numbers
+    actions: AnyIntArray  # (H, B)
+    rewards: NDArray[np.floating]  # (H, B)
+    endings: AnyIntArray  # (B,) ENDED, CUT_BEFORE or CUT
+    final: NDArray[np.generic]  # (B,) or (B, p) the state after the last step, where the ending is CUT_BEFORE
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """A dataset: its public schema and number of units, and its blocks, which can be iterated any number of times."""
+
+    schema: Schema
+    units: int
+    blocks: Iterable[Block]
+
+    def __post_init__(self) -> None:
+        check_units(self.units)
+
+    def bounded(self) -> Iterator["Bounded"]:
+        last = -1
+        for block in self.blocks:
+            yield (bounded := Bounded(self.schema, self.units, block, last))
+            last = bounded.last
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of one step that count, side by side. `successor` is UNKNOWN, a state, or the number of states
+    for the end; for vector states it is the vector, with `ended` and `known` beside it."""
+
+    rows: IntArray  # (R,) which trajectories of the block
+    states: NDArray[np.generic]  # (R,) or (R, p)
+    actions: IntArray  # (R,)
+    rewards: FloatArray  # (R,) scaled to [0, 1]
+    successors: NDArray[np.generic]  # (R,) or (R, p)
+    ended: BoolArray  # (R,)
+    known: BoolArray  # (R,) the successor is a state or the end
+
+    def only(self, keep: BoolArray) -> "Records":
+        return self if keep.all() else Records(*(getattr(self, field.name)[keep] for field in fields(self)))
+
+
+class Bounded:
+    """A block as the curator reads it: total, silent, and one trajectory at a time."""
+
+    def __init__(self, schema: Schema, units: int, block: Block, last: int = -1) -> None:
+        self.schema = schema
+        self._block = block
+        positions = np.asarray(block.units, dtype=np.int64)
+        ascending = np.maximum.accumulate(np.concatenate(([last + 1], positions)))[:-1]
+        self._position = positions
+        self.last = int(max(last, positions.max(initial=-1)))
+        fits = (positions >= ascending) & (positions >= 0) & (positions < units)
+        self._admitted = fits & (_rank(positions) < schema.per_unit)
+        self._lengths = np.clip(block.lengths, 0, schema.horizon)
+
+    def part(self, low: int, high: int) -> BoolArray:
+        """Which trajectories belong to units at positions low … high−1."""
+        return (self._position >= low) & (self._position < high)
+
+    @cached_property
+    def _rewards(self) -> FloatArray:  # (H, B)
+        schema, block = self.schema, self._block
+        raw = np.asarray(block.rewards, dtype=np.float64)
+        recorded = np.arange(schema.horizon)[:, None] < self._lengths[None, :]
+        reward = np.where(recorded & ~np.isnan(raw), raw, 0.0)
+        reward = np.clip(reward, schema.low, schema.low + schema.width)
+        if schema.total is not None:
+            reward = _bounded_total(reward, *schema.total)
+        return np.clip(schema.scaled(reward), 0.0, 1.0)
+
+    def _inside(self, states: NDArray[np.generic]) -> BoolArray:
+        if isinstance(self.schema.states, Discrete):
+            inside: BoolArray = (states >= 0) & (states < self.schema.states.count)  # type: ignore[operator]
+            return inside
+        return np.asarray(~np.isnan(states.astype(np.float64)).any(axis=-1))
+
+    def _successor(self, step: int) -> tuple[NDArray[np.generic], BoolArray, BoolArray]:
+        """What followed step `step` (from 0): the state, whether it was the end, whether it is known at all."""
+        block = self._block
+        last = self._lengths == step + 1
+        following = block.states[step + 1] if step + 1 < self.schema.horizon else block.final
+        successor = np.where(last if following.ndim == 1 else last[:, None], block.final, following)
+        ended = last & (np.asarray(block.endings) == ENDED)
+        known = ended | (self._inside(successor) & (~last | (np.asarray(block.endings) == CUT_BEFORE)))
+        return successor, ended, known
+
+    def records(self, step: int, chosen: BoolArray | None = None) -> Records:
+        """The records of a step (from 0) that lie inside the schema, of the chosen trajectories or all."""
+        block = self._block
+        states, actions = block.states[step], np.asarray(block.actions[step], dtype=np.int64)
+        counts = self._admitted & (self._lengths > step)
+        counts &= (actions >= 0) & (actions < self.schema.actions) & self._inside(states)
+        if chosen is not None:
+            counts &= chosen
+        rows = np.flatnonzero(counts)
+        successor, ended, known = self._successor(step)
+        if isinstance(self.schema.states, Discrete):
+            successor = np.where(ended, self.schema.states.count, np.where(known, successor, UNKNOWN))
+        else:
+            successor = np.where((known & ~ended)[:, None], successor, self.schema.states.low)
+        return Records(
+            rows, states[rows], actions[rows], self._rewards[step][rows], successor[rows], ended[rows], known[rows]
+        )
+
+
+def _rank(positions: IntArray) -> IntArray:
+    """How many trajectories of the same unit stand before each one (units stand together)."""
+    index = np.arange(len(positions))
+    starts = np.ones(len(positions), dtype=bool)
+    starts[1:] = positions[1:] != positions[:-1]
+    return index - np.maximum.accumulate(np.where(starts, index, 0)) if len(positions) else index
+
+
+def _bounded_total(reward: FloatArray, low: float, high: float) -> FloatArray:
+    """Rewards cut where the running total would leave [low, high]; column by column, so a trajectory is on its own."""
+    bounded = np.empty_like(reward)
+    total = np.zeros(reward.shape[1])
+    for step in range(len(reward)):
+        following = np.clip(total + reward[step], low, high)
+        bounded[step] = following - total
+        total = following
+    return bounded
+
+
+def block_of(
+    states: NDArray[np.generic],  # (H, B) or (H, B, p)
+    actions: AnyIntArray,  # (H, B)
+    rewards: NDArray[np.floating],  # (H, B)
+    *,
+    units: AnyIntArray | None = None,
+    lengths: AnyIntArray | None = None,
+    endings: AnyIntArray | None = None,
+    final: NDArray[np.generic] | None = None,
+) -> Block:
+    """A block from arrays; without the rest: one full-length trajectory per unit, cut at the horizon."""
+    horizon, size = actions.shape
+    return Block(
+        units=np.arange(size) if units is None else units,
+        lengths=np.full(size, horizon) if lengths is None else lengths,
+        states=states,
+        actions=actions,
+        rewards=rewards,
+        endings=np.full(size, CUT if final is None else CUT_BEFORE) if endings is None else endings,
+        final=np.zeros_like(states[0]) if final is None else final,
+    )

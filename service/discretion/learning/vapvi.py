@@ -1,0 +1,299 @@
+"""DP-VAPVI: Algorithm 2 of Qiao & Wang, *Offline Reinforcement Learning with Differential Privacy*.
+
+Variance-aware pessimistic value iteration on noisy least-squares statistics of a linear MDP.
+
+| paper                 | here                                                                            |
+|-----------------------|---------------------------------------------------------------------------------|
+| D′, D                 | the first and second half of the stored positions, or everyone for both         |
+| Σ̃_h, β̃_h, θ̃_h         | `_Step.covariance`, `.square`, `.mean`: what the variance is estimated from      |
+| Λ̃_h, w̃_h              | `_Step.gram`, `.target`: the weighted regression                                 |
+| K₁, K₂                | symmetric noise plus E/2·I                                                       |
+| λ, C, D, E, δ         | `Parameters.ridge`, `.c`, `.d`, `.e`, `.delta`                                   |
+| σ̃_h, Γ_h, Q̂_h, Ṽ_h    | deviation, penalty, clipped pessimistic score, its maximum                       |
+
+**Guarantee.** The released statistics are ρ-zCDP for replacing one patient; all else is computed from them.
+
+**Differs from the paper in:**
+* The covariance noise has off-diagonal variance v = Δ_F²/4ρ₀ with Δ_F² = 2, twice the printed one, which pays for
+  adding a record only, not for replacing it. E follows from v as printed, E = 2√(pv)·(2 + (log(5HG/δ)/p)^⅔) unless
+  given, for G blocks of width p (the paper has one block of width d, and two unnamed constants that are 1 here).
+* `calibration="paper"` keeps ρ/5H for each of 5H statistics with sensitivities 2H², 2H, 2H. `calibration="tight"` uses
+  Ṽ_{h+1} ∈ [0, H−h], releases nothing that needs no data (Ṽ_{H+1} = 0), lets each half spend the whole of ρ when the
+  data is split, and by default sets σ̃ = 1: under privacy, an estimated variance costs more than its weights give.
+* Blocks of the Gram matrix that are zero for every dataset (other actions' features) get no noise.
+* Noise is discrete, on integers; features and targets are truncated to multiples of 2⁻¹⁶, record by record.
+* Eigenvalues of Λ̃ below λ, which only noise can cause, are lifted to λ.
+* Trajectories may end early (the end's value is known) and rewards may have any bounded range or be known.
+* Where every score of a state is zero, the decision is the best-covered action, arg min φᵀΛ̃⁻¹φ, labelled `fallback`.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning import checks, policy, rewards
+from discretion.learning import features as maps
+from discretion.learning.curator import Answer, Curator, Query, Share, event_of
+from discretion.learning.regressions import Deviation, Gram, Moment, Value
+from discretion.learning.trajectories import FloatArray, Schema
+from discretion.learning.values import LinearDeviation, LinearScore, LinearValue, TableDeviation, TableValue
+from discretion.privacy import events
+
+NAME: Final = "dp-vapvi"
+_STATISTICS: Final = ("covariance", "square", "mean", "gram", "target")
+_TIGHT_SHARES: Final = (1, 1, 1, 1, 2)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The public feature map and constants; fixed before the data is seen."""
+
+    features: maps.FeatureMap
+    calibration: Literal["paper", "tight"] = "tight"
+    variance: Literal["estimated", "one"] | None = None  # default: estimated in the paper's calibration, else one
+    split: bool = False
+    ridge: float = 1.0
+    c: float = 0.1
+    d: float = 0.0
+    e: float | None = None
+    delta: float = 0.1
+    reward: rewards.Known | None = None
+    shares: tuple[int, ...] | None = None  # of covariance, square, mean, gram, target; tight only
+
+    def __post_init__(self) -> None:
+        checks.choice(self.calibration, "calibration", "paper", "tight")
+        if self.variance is not None:
+            checks.choice(self.variance, "variance", "estimated", "one")
+        checks.number(self.ridge, "ridge (λ)", low=0.0, strictly=True)
+        checks.number(self.c, "c", low=0.0)
+        checks.number(self.d, "d", low=0.0)
+        if self.e is not None:
+            checks.number(self.e, "e", low=0.0)
+        checks.number(self.delta, "delta", low=0.0, high=1.0, strictly=True)
+        if self.shares is not None:
+            checks.shares(self.shares, *_STATISTICS)
+        if self.split and not self.estimates_variance:
+            raise errors.InvalidParameter(
+                "split halves the data to estimate variances; set variance='estimated' or drop it."
+            )
+        if self.calibration == "paper" and (self.shares is not None or not self.estimates_variance):
+            raise errors.InvalidParameter(
+                "The paper's calibration has fixed shares and estimates variances; use 'tight'."
+            )
+
+    @property
+    def estimates_variance(self) -> bool:
+        return (self.variance or ("estimated" if self.calibration == "paper" else "one")) == "estimated"
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What one step asks; None where no data is needed."""
+
+    covariance: Query | None
+    square: Query | None
+    mean: Query | None
+    gram: Query | None
+    target: Query | None
+
+
+def check(schema: Schema, parameters: Parameters) -> None:
+    maps.check(parameters.features, schema)
+    if parameters.reward is not None:
+        if not isinstance(parameters.features, maps.Table):
+            raise errors.InvalidParameter("A reward table needs discrete states with a feature table.")
+        parameters.reward.check(schema)
+
+
+def _statistics(schema: Schema, parameters: Parameters, step: int) -> dict[str, Gram | Moment]:
+    """The statistics of a step that need data, with the least bounds on their targets (for the paper: its own)."""
+    paper = parameters.calibration == "paper"
+    reach = schema.horizon if paper else schema.horizon - step - 1  # Ṽ_{h+1} ∈ [0, reach]
+    first, second = (events.FIRST_HALF, events.SECOND_HALF) if parameters.split else (events.EVERYONE,) * 2
+    common = (schema, parameters.features, step)
+    wanted: dict[str, Gram | Moment] = {}
+    if parameters.estimates_variance and reach:
+        wanted["covariance"] = Gram(*common, first)
+        wanted["square"] = Moment(*common, first, bound=reach**2, label="squared next value", power=2)
+        wanted["mean"] = Moment(*common, first, bound=reach, label="next value")
+    wanted["gram"] = Gram(*common, second, label="weighted Gram matrix")
+    known = parameters.reward is not None and parameters.reward.table.ndim > 1
+    bound = reach if known or paper else reach + 1
+    if bound:
+        label = "next value, weighted" if known else "reward plus next value, weighted"
+        observed = parameters.reward is None
+        wanted["target"] = Moment(*common, second, bound=bound, label=label, reward=observed)
+    return wanted
+
+
+def _steps(schema: Schema, privacy: Share, parameters: Parameters) -> list[_Step]:
+    check(schema, parameters)
+    statistics = [_statistics(schema, parameters, step) for step in range(schema.horizon)]
+    weights = dict(zip(_STATISTICS, parameters.shares or _TIGHT_SHARES, strict=True))
+    if parameters.calibration == "paper":
+        weights = dict.fromkeys(_STATISTICS, 1)
+    spent: dict[str, int] = dict.fromkeys(events.PARTS, 0)
+    for wanted in statistics:
+        for name, statistic in wanted.items():
+            spent[statistic.part] += weights[name]
+    if parameters.calibration == "paper":  # ρ₀ = ρ/5H, split or not
+        spent = dict.fromkeys(events.PARTS, 5 * schema.horizon)
+
+    def query(wanted: dict[str, Gram | Moment], name: str) -> Query | None:
+        if name not in wanted:
+            return None
+        statistic = wanted[name]
+        return Query(statistic, privacy.part(Fraction(weights[name], spent[statistic.part])))
+
+    return [_Step(*(query(wanted, name) for name in _STATISTICS)) for wanted in statistics]
+
+
+def queries(schema: Schema, privacy: Share, parameters: Parameters) -> list[Query]:
+    """Everything a training asks, in the order it asks, a pure function of what is public."""
+    steps = reversed(_steps(schema, privacy, parameters))
+    return [query for step in steps for name in _STATISTICS if (query := getattr(step, name)) is not None]
+
+
+def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[events.Event]:
+    return [event_of(query, units) for query in queries(schema, privacy, parameters)]
+
+
+def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Policy:
+    """Alg. 2, lines 3 to 15."""
+    schema = curator.schema
+    steps = _steps(schema, privacy, parameters)
+    finite = not isinstance(parameters.features, maps.Blocks)
+    learner = (_Finite if finite else _Continuous)(schema, curator.units, parameters)
+    for step in reversed(range(schema.horizon)):
+        plan = steps[step]
+        deviation = None
+        if plan.covariance is not None:
+            answers = curator.ask(
+                plan.covariance, _with(plan.square, value=learner.value), _with(plan.mean, value=learner.value)
+            )
+            deviation = learner.deviation(step, *answers)
+        value = learner.following()
+        asked = [_with(plan.gram, deviation=deviation)]
+        if plan.target is not None:
+            asked.append(_with(plan.target, deviation=deviation, value=value))
+        learner.improve(step, *curator.ask(*asked))
+    return learner.policy()
+
+
+def _with(query: Query | None, **fields: Any) -> Query:
+    assert query is not None
+    statistic: Any = query.statistic
+    return replace(query, statistic=replace(statistic, **fields))
+
+
+class _Learner:
+    """The backward pass: holds released numbers only."""
+
+    def __init__(self, schema: Schema, units: int, parameters: Parameters) -> None:
+        self.schema, self.parameters, self.features = schema, parameters, parameters.features
+        self.bonus = parameters.c * math.sqrt(maps.dimension(parameters.features))
+        self.margin = parameters.d / (units - units // 2 if parameters.split else units)
+        self.value: Value | None = None  # line 2: Ṽ_{H+1} = 0
+
+    def following(self) -> Value | None:
+        """What the regression's target adds to the reward."""
+        return self.value
+
+    def inverse(self, answer: Answer) -> FloatArray:  # (G, p, p)
+        """(Σ φφᵀ + λI + K)⁻¹ with K = E/2·I + noise, lines 4 and 9."""
+        parameters, (groups, width, _) = self.parameters, answer.grid.shape
+        shift = parameters.e
+        if shift is None:
+            union = math.log(5 * self.schema.horizon * groups / parameters.delta)
+            shift = 2 * math.sqrt(width * float(answer.event.scale)) * (2 + (union / width) ** (2 / 3))
+        eigenvalues, vectors = np.linalg.eigh(answer.values)
+        lifted = np.maximum(eigenvalues + parameters.ridge + shift / 2, parameters.ridge)
+        return np.einsum("gij,gj,gkj->gik", vectors, 1.0 / lifted, vectors)
+
+    def solve(self, inverse: FloatArray, answer: Answer) -> FloatArray:  # (G, p)
+        return np.einsum("gij,gj->gi", inverse, answer.values)
+
+
+class _Finite(_Learner):
+    """Maps with finitely many states: scores are tables over (state, action)."""
+
+    def __init__(self, schema: Schema, units: int, parameters: Parameters) -> None:
+        super().__init__(schema, units, parameters)
+        assert not isinstance(parameters.features, maps.Blocks)
+        self.map = parameters.features
+        self.psi = self.map.psi / maps.ONE  # (S, A, p)
+        shape = (schema.horizon, self.map.states, self.map.actions)
+        self.scores = np.zeros(shape)
+        self.fallback = np.zeros(shape[:2], dtype=np.int64)
+
+    def following(self) -> Value | None:
+        if self.parameters.reward is None or self.parameters.reward.table.ndim > 1:
+            return self.value
+        values = self.value.values if isinstance(self.value, TableValue) else np.zeros(self.map.states + 1)
+        return TableValue(values + self.parameters.reward.on_arrival(self.schema))
+
+    def _linear(self, weights: FloatArray) -> FloatArray:  # (G, p) → (S, A)
+        if self.map.groups == 1:
+            return self.psi @ weights[0]
+        return (self.psi * weights[self.map.group]).sum(axis=-1)
+
+    def _quadratic(self, inverse: FloatArray) -> FloatArray:  # (G, p, p) → (S, A)
+        if self.map.groups == 1:
+            return ((self.psi @ inverse[0]) * self.psi).sum(axis=-1)
+        return self.psi[..., 0] ** 2 * inverse[self.map.group, 0, 0]  # bins: width 1
+
+    def deviation(self, step: int, covariance: Answer, square: Answer, mean: Answer) -> Deviation:
+        inverse, ceiling = self.inverse(covariance), self.schema.horizon - step
+        squared = np.clip(self._linear(self.solve(inverse, square)), 0.0, ceiling**2)  # lines 5 to 7
+        variance = squared - np.clip(self._linear(self.solve(inverse, mean)), 0.0, ceiling) ** 2
+        return TableDeviation(np.sqrt(np.maximum(1.0, variance)))  # line 8
+
+    def improve(self, step: int, gram: Answer, target: Answer | None = None) -> None:
+        inverse, ceiling = self.inverse(gram), self.schema.horizon - step
+        spread = self._quadratic(inverse)
+        score = np.zeros_like(spread)
+        if self.parameters.reward is not None:
+            score = score + self.parameters.reward.at(self.schema, step)
+        if target is not None:
+            score += self._linear(self.solve(inverse, target))  # line 10
+            score -= self.bonus * np.sqrt(spread) + self.margin  # lines 11 and 12
+        self.scores[step] = np.clip(score, 0.0, ceiling)  # line 13
+        self.fallback[step] = spread.argmin(axis=1)
+        end = self.schema.idle * ceiling
+        self.value = TableValue(np.append(self.scores[step].max(axis=1), end))  # line 14
+
+    def policy(self) -> policy.Policy:
+        bins = self.map if isinstance(self.map, maps.Bins) else None
+        return policy.tabular(NAME, self.schema, self.scores, self.fallback, bins)
+
+
+class _Continuous(_Learner):
+    """Action blocks over vector states: scores are functions of ψ."""
+
+    def __init__(self, schema: Schema, units: int, parameters: Parameters) -> None:
+        super().__init__(schema, units, parameters)
+        self.scores: list[LinearScore] = []  # last step first
+
+    def deviation(self, step: int, covariance: Answer, square: Answer, mean: Answer) -> Deviation:
+        inverse = self.inverse(covariance)
+        return LinearDeviation(
+            self.solve(inverse, square), self.solve(inverse, mean), float(self.schema.horizon - step)
+        )
+
+    def improve(self, step: int, gram: Answer, target: Answer | None = None) -> None:
+        assert target is not None  # without a reward table every step has one
+        inverse, ceiling = self.inverse(gram), self.schema.horizon - step
+        weights = self.solve(inverse, target)
+        score = LinearScore(weights, inverse, self.bonus, self.margin, float(ceiling))
+        self.scores.append(score)
+        self.value = LinearValue(score, self.schema.idle * ceiling)
+
+    def policy(self) -> policy.Policy:
+        schema = self.schema
+        assert isinstance(self.features, maps.Blocks)
+        rule = policy.Linear(self.features, tuple(reversed(self.scores)), schema.low, schema.width)
+        return policy.Policy(NAME, schema.horizon, schema.states, schema.actions, rule)

@@ -1,0 +1,123 @@
+"""What was done to the data, and what it costs.
+
+An event records one noisy release: the mechanism, the statistic it was applied to, the statistic's sensitivity
+when one patient's records are replaced, and the scale of the noise. Its cost is *computed* from those numbers,
+never stated beside them, so a certificate that lists the events can be re-added by anybody.
+
+| mechanism            | noise on each number                         | sensitivity      | cost                      |
+|----------------------|----------------------------------------------|------------------|---------------------------|
+| `gaussian`           | discrete Gaussian, variance v                | Δ₂², squared ℓ2  | Δ₂² / 2v        (zCDP)    |
+| `symmetric-gaussian` | v off the diagonal, 2v on it, mirrored       | Δ_F², Frobenius  | Δ_F² / 4v       (zCDP)    |
+| `laplace`            | discrete Laplace, scale b                    | Δ₁, ℓ1           | ε = Δ₁ / b, then ε² / 2   |
+
+The second line: a symmetric change D costs Σᵢ Dᵢᵢ²/(2·2v) + Σ_{i<j} Dᵢⱼ²/2v = ‖D‖_F²/4v. The discrete Gaussian
+costs what the continuous one does (Canonne, Kamath, Steinke 2020, Theorem 4 and Cor. 13), for changes on its grid.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from discretion import errors
+
+GAUSSIAN: Final = "gaussian"
+SYMMETRIC_GAUSSIAN: Final = "symmetric-gaussian"
+LAPLACE: Final = "laplace"
+
+EVERYONE: Final = "everyone"
+FIRST_HALF: Final = "first half"
+SECOND_HALF: Final = "second half"
+PARTS: Final = (EVERYONE, FIRST_HALF, SECOND_HALF)
+
+# A scale keeps this many significant bits; rounding it up wastes at most 2^-31 of a share and keeps certificates short.
+_SCALE_BITS: Final = 32
+
+
+@dataclass(frozen=True)
+class Event:
+    """One noisy release; `sensitivity` and `scale` are in the statistic's own unit, squared where the table says so."""
+
+    mechanism: str
+    statistic: str
+    shape: tuple[int, ...]
+    sensitivity: Fraction
+    scale: Fraction
+    resolution: Fraction = Fraction(1)  # the statistic is an integer multiple of this, and so is its noise
+    part: str = EVERYONE  # the units that were summed; the two halves are disjoint
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in (GAUSSIAN, SYMMETRIC_GAUSSIAN, LAPLACE):
+            raise errors.UnknownMechanism(f"There is no mechanism {self.mechanism!r} whose cost is known.")
+        if self.part not in PARTS:
+            raise errors.UnknownMechanism(f"There is no part {self.part!r} of the data; use one of {', '.join(PARTS)}.")
+        if self.sensitivity <= 0 or self.scale <= 0 or self.resolution <= 0:
+            raise errors.InvalidNoiseScale(
+                f"The release of {self.statistic} needs a positive sensitivity, noise scale and resolution."
+            )
+
+    @property
+    def grid_scale(self) -> Fraction:
+        """The scale of the integer noise that is drawn."""
+        return self.scale / (self.resolution if self.mechanism == LAPLACE else self.resolution**2)
+
+
+def pure_epsilon(event: Event) -> Fraction | None:
+    """ε of a pure release, None where the mechanism gives no pure guarantee."""
+    return event.sensitivity / event.scale if event.mechanism == LAPLACE else None
+
+
+def _concentrated(event: Event) -> Fraction:
+    if event.mechanism == GAUSSIAN:
+        return event.sensitivity / (2 * event.scale)
+    if event.mechanism == SYMMETRIC_GAUSSIAN:
+        return event.sensitivity / (4 * event.scale)
+    raise errors.UnknownMechanism(f"The mechanism {event.mechanism!r} has no zCDP cost of its own.")
+
+
+def _spent(events: Iterable[Event]) -> Fraction:
+    """ρ of events that all touch the same unit: zCDP adds; pure releases add their ε, which is charged as ε²/2."""
+    rho, epsilon = Fraction(0), Fraction(0)
+    for event in events:
+        pure = pure_epsilon(event)
+        if pure is None:
+            rho += _concentrated(event)
+        else:
+            epsilon += pure
+    return rho + epsilon**2 / 2
+
+
+def compose(events: Iterable[Event]) -> Fraction:
+    """ρ of all the events together.
+
+    A unit sits in one half only, so a release over the other half does not touch it (parallel composition):
+    the dearer half counts.
+    """
+    listed = tuple(events)
+    return max(_spent(e for e in listed if e.part in (EVERYONE, half)) for half in (FIRST_HALF, SECOND_HALF))
+
+
+def cost(event: Event) -> Fraction:
+    """ρ of one event alone."""
+    return compose((event,))
+
+
+def _round_up(value: Fraction) -> Fraction:
+    shift = _SCALE_BITS - (value.numerator.bit_length() - value.denominator.bit_length())
+    unit = Fraction(1, 2**shift) if shift >= 0 else Fraction(2**-shift)
+    return -(-value // unit) * unit
+
+
+def gaussian_scale(squared_sensitivity: Fraction, rho: Fraction) -> Fraction:
+    """The least variance (rounded up) at which a `gaussian` release costs at most ρ."""
+    return _round_up(squared_sensitivity / (2 * rho))
+
+
+def symmetric_gaussian_scale(squared_sensitivity: Fraction, rho: Fraction) -> Fraction:
+    """The least off-diagonal variance (rounded up) at which a `symmetric-gaussian` release costs at most ρ."""
+    return _round_up(squared_sensitivity / (4 * rho))
+
+
+def laplace_scale(sensitivity: Fraction, epsilon: Fraction) -> Fraction:
+    """The least scale b (rounded up) at which a `laplace` release is ε-DP."""
+    return _round_up(sensitivity / epsilon)
