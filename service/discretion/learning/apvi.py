@@ -66,7 +66,7 @@ class Parameters:
         checks.shares(self.shares, "visits", "transitions", "rewards")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Release:
     """What was drawn, and all that any derived policy may use."""
 
@@ -171,7 +171,7 @@ def _lowered(counts: FloatArray, target: FloatArray) -> FloatArray:
     return np.maximum(counts - drops[np.arange(len(counts)), positive - 1][:, None], 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Kernel:
     """The trusted rows of one step."""
 

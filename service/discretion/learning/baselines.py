@@ -20,7 +20,7 @@ from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import policy, rewards
 from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Records, Schema, Trajectories
-from discretion.learning.values import LinearScore
+from discretion.learning.values import LinearScore, linear_score
 
 
 @dataclass(frozen=True)
@@ -164,12 +164,14 @@ def _least_squares(
             cells = np.where(data.records.known, data.records.successors, -1).astype(np.int64)
             target = target + np.asarray(reward.on_arrival(schema))[cells]
         weights, inverse = data.fit(target)
-        score = LinearScore(weights, inverse, bonus, margin, float(ceiling))
-        scores.append(score)
-        if not isinstance(features, maps.Blocks):
-            known = 0.0 if reward is None else reward.at(schema, step)
-            tables.append(np.clip(_table(features, score) + known, 0.0, ceiling))
-            covered.append(_spread(features, inverse).argmin(axis=1))
+        if isinstance(features, maps.Blocks):
+            scores.append(linear_score(weights, inverse, bonus, margin, float(ceiling)))
+            continue
+        spread = _spread(features, inverse)
+        known = 0.0 if reward is None else reward.at(schema, step)
+        raw = _linear(features, weights) + known - bonus * np.sqrt(spread) - margin
+        tables.append(np.clip(raw, 0.0, ceiling))
+        covered.append(spread.argmin(axis=1))
     if not isinstance(features, maps.Blocks):
         bins = features if isinstance(features, maps.Bins) else None
         return policy.tabular(name, schema, np.array(tables[::-1]), np.array(covered[::-1]), bins)
@@ -182,10 +184,10 @@ def _next_value(
 ) -> FloatArray:
     """V_{h+1} of each record's successor."""
     inside = records.known & ~records.ended
-    if not scores:
+    if not scores and not tables:
         return np.zeros(len(inside))
     if isinstance(features, maps.Blocks):
-        return np.where(inside, scores[-1].of(features.psi(records.successors)).max(axis=1), end)
+        return np.where(inside, scores[-1].of(features.psi(records.successors)).max(axis=0), end)
     cells = np.where(inside, features.cells(records.successors), 0)
     return np.where(inside, tables[-1].max(axis=1)[cells], end)
 
@@ -225,9 +227,8 @@ class _Regression:
         return weights, inverse
 
 
-def _table(features: maps.FiniteMap, score: LinearScore) -> FloatArray:  # (S, A), before clipping
-    linear = (features.psi / maps.ONE * score.weights[features.group]).sum(axis=-1)
-    return linear - score.bonus * np.sqrt(_spread(features, score.inverse)) - score.margin
+def _linear(features: maps.FiniteMap, weights: FloatArray) -> FloatArray:  # (S, A)
+    return (features.psi / maps.ONE * weights[features.group]).sum(axis=-1)
 
 
 def _spread(features: maps.FiniteMap, inverse: FloatArray) -> FloatArray:  # (S, A)

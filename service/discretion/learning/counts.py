@@ -31,7 +31,7 @@ def _discrete(schema: Schema) -> int:
     return schema.states.count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Visits:
     """Visits to be counted in one table: cell (state, action), scaled reward, and successor or the end."""
 
@@ -67,7 +67,7 @@ def _first_visits(schema: Schema, block: Bounded) -> Iterator[_Visits]:
     yield _Visits(cells[first], rewards[first], np.concatenate([visits.successors for visits, _ in steps])[first])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Counted:
     """What the statistics of discrete states share."""
 
@@ -105,7 +105,7 @@ class _Counted:
         return partial.reshape(self.shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VisitCounts(_Counted):
     """n_sa."""
 
@@ -131,7 +131,7 @@ class VisitCounts(_Counted):
             partial[table] += np.bincount(visits.cells, minlength=self.cells)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TransitionCounts(VisitCounts):
     """n_sas′ for the chosen rows (step, state, action), flat; the last column counts the trajectories that ended.
 
@@ -171,7 +171,7 @@ class TransitionCounts(VisitCounts):
         return partial
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RewardSums(_Counted):
     """Σ (x − ½) over the visits of each (s, a), x being the reward scaled to [0, 1]."""
 

@@ -42,11 +42,6 @@ MAX_DIMENSION: Final = 100_000
 CONSTANT: Final = "1"
 
 
-def truncate(values: FloatArray) -> IntArray:
-    """Toward zero on the grid: no coordinate grows, so no norm does."""
-    return np.trunc(values * ONE).astype(np.int64)
-
-
 def _check_dimension(groups: int, width: int) -> None:
     if groups * width > MAX_DIMENSION or groups * width * width > 10 * MAX_DIMENSION:
         raise errors.ProblemTooLarge(
@@ -54,7 +49,7 @@ def _check_dimension(groups: int, width: int) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """φ[s, a] given as numbers, for discrete states."""
 
@@ -96,7 +91,7 @@ class Table:
 
     @cached_property
     def psi(self) -> IntArray:  # (S, A, p)
-        return _within_unit_ball(truncate(self.values))
+        return _within_unit_ball(np.trunc(self.values * ONE).astype(np.int64))
 
     def cells(self, states: NDArray[np.generic]) -> IntArray:
         return np.asarray(states, dtype=np.int64)
@@ -182,21 +177,21 @@ class Blocks:
     def width(self) -> int:
         return len(self.terms)
 
-    def psi(self, states: NDArray[np.generic]) -> IntArray:  # (R, columns) → (R, p)
+    def psi(self, states: NDArray[np.generic]) -> FloatArray:  # (R, columns) → (R, p), integers
         """Each term lies in [−1, 1] and is divided by √p (rounded up), so that ‖ψ‖ ≤ 1 for every state there is."""
         norm = math.nextafter(math.sqrt(self.width), math.inf)
-        psi = np.empty((*states.shape[:-1], self.width), dtype=np.int64)
-        for index, term in enumerate(self.terms):
-            psi[..., index] = truncate(self._term(term, states) / norm)
-        return psi
+        psi = np.empty((self.width, len(states)))
+        for row, term in zip(psi, self.terms, strict=True):
+            np.trunc(self._term(term, states) / norm * ONE, out=row)
+        return psi.T
 
     def _term(self, term: str, states: NDArray[np.generic]) -> FloatArray:
         if term == CONSTANT:
-            return np.ones(states.shape[:-1])
+            return np.ones(len(states))
         column = self.vector.columns.index(term)
         low, high = self.vector.bounds[column]
-        values = np.clip(np.asarray(states[..., column], dtype=np.float64), low, high)
-        return np.clip((values - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
+        values = np.minimum(np.maximum(np.asarray(states[:, column], dtype=np.float64), low), high)
+        return (values - low) / (high - low) * 2.0 - 1.0  # rounding is monotone: the fraction stays in [0, 1]
 
 
 FiniteMap = Table | Bins

@@ -38,7 +38,7 @@ class Decision:
     pessimistic_score: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """A decision for each step and state; with `bins`, for each step and cell of a vector state."""
 
@@ -52,9 +52,9 @@ class Table:
         return int(self.decisions[step, cell]), bool(self.learned[step, cell]), float(self.scores[step, cell])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Linear:
-    """What is needed to decide for any vector state: the released weights and inverse Gram matrices of each step."""
+    """What is needed to decide for any vector state: the released weights and inverse Gram roots of each step."""
 
     features: Blocks
     scores: tuple[LinearScore, ...]
@@ -63,14 +63,14 @@ class Linear:
 
     def decide(self, step: int, state: FloatArray | int) -> tuple[int, bool, float]:
         psi = self.features.psi(np.asarray(state)[None, :])
-        scores = self.scores[step].of(psi)[0]
+        scores = self.scores[step].of(psi)[:, 0]
         learned = bool(scores.max() > 0)
-        action = int(scores.argmax() if learned else self.scores[step].spread(psi)[0].argmin())
+        action = int(scores.argmax() if learned else self.scores[step].spread(psi)[:, 0].argmin())
         steps = len(self.scores) - step
         return action, learned, round(float(scores[action]) * self.width + self.low * steps, _DECIMALS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Policy:
     algorithm: str
     horizon: int
@@ -161,7 +161,7 @@ def _linear_document(rule: Linear) -> Document:
         "steps": [
             {
                 "weights": score.weights.tolist(),
-                "inverse_gram": score.inverse.tolist(),
+                "roots": score.roots.tolist(),
                 "bonus": score.bonus,
                 "margin": score.margin,
                 "ceiling": score.ceiling,
@@ -249,7 +249,7 @@ def _linear(document: Document, states: Discrete | Vector, actions: int) -> Line
     scores = tuple(
         LinearScore(
             _array(step["weights"], (actions, width)),
-            _array(step["inverse_gram"], (actions, width, width)),
+            _array(step["roots"], (actions, width, width)),
             *(float(_array(step[name], ())) for name in ("bonus", "margin", "ceiling")),
         )
         for step in document["steps"]

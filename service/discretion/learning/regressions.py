@@ -9,6 +9,8 @@ Weights 1/σ̃² ≤ 1 enter as φ/σ̃ and y/σ̃ *before* either is put on the
 summed; rounding products instead would break them.
 """
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,7 +28,7 @@ Value = TableValue | LinearValue
 Deviation = TableDeviation | LinearDeviation
 
 _GRID: Final = Fraction(1, maps.ONE)
-_CHUNK: Final = 8192  # records evaluated at once: what fits the cache
+_CHUNK: Final = 4096  # records evaluated at once: what fits the cache
 
 
 def _chosen(block: Bounded, part: str, units: int) -> BoolArray | None:
@@ -35,7 +37,22 @@ def _chosen(block: Bounded, part: str, units: int) -> BoolArray | None:
     return block.part(0, units // 2) if part == events.FIRST_HALF else block.part(units // 2, units)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The records of one step of a block, with their weighted features: looked up by cell, or computed."""
+
+    records: Records
+    deviation: FloatArray | None  # (R,)
+    cells: IntArray  # (R,) of finite maps: the (state, action)
+    psi: FloatArray  # (R, p) of continuous maps: integers, sorted by action
+    bounds: IntArray  # (A + 1,) of continuous maps: where each action's rows begin and end
+
+    def of_actions(self) -> Iterator[tuple[int, slice]]:
+        for action, (start, stop) in enumerate(itertools.pairwise(self.bounds)):
+            yield action, slice(int(start), int(stop))
+
+
+@dataclass(frozen=True, eq=False)
 class _Regressed:
     """What Gram matrices and moments share: the features of one step, weighted by 1/σ̃."""
 
@@ -45,14 +62,26 @@ class _Regressed:
     part: str = events.EVERYONE
     deviation: Deviation | None = None  # σ̃, None for 1
 
-    def _records(self, block: Bounded, units: int) -> Records:
-        records = block.records(self.step, _chosen(block, self.part, units))
-        last = self.step + 1 == self.schema.horizon
-        return records if last else records.only(records.known)
+    def _seen(self, block: Bounded, units: int) -> _Seen:
+        key = ("seen", self.step, self.part, id(self.features), id(self.deviation))
+        return block.once(key, lambda: self._look(block, units))
 
-    def _cells(self, records: Records) -> IntArray:
-        assert not isinstance(self.features, maps.Blocks)
-        return self.features.cells(records.states) * self.schema.actions + records.actions
+    def _look(self, block: Bounded, units: int) -> _Seen:
+        records = block.records(self.step, _chosen(block, self.part, units))
+        if self.step + 1 < self.schema.horizon:
+            records = records.only(records.known)
+        if not isinstance(self.features, maps.Blocks):
+            cells = self.features.cells(records.states) * self.schema.actions + records.actions
+            deviation = None if self._finite_deviation is None else self._finite_deviation[cells]
+            return _Seen(records, deviation, cells, np.empty((0, 0)), np.empty(0, dtype=np.int64))
+        records = records.only(np.argsort(records.actions, kind="stable"))
+        psi = self.features.psi(records.states)
+        deviation = None
+        if isinstance(self.deviation, LinearDeviation):
+            deviation = self.deviation.of(psi, records.actions)
+            psi = _weighted(psi, deviation)
+        bounds = np.searchsorted(records.actions, np.arange(self.schema.actions + 1))
+        return _Seen(records, deviation, records.actions, psi, bounds)
 
     @cached_property
     def _finite_deviation(self) -> FloatArray | None:  # (cells·A,)
@@ -62,30 +91,17 @@ class _Regressed:
     def _finite_psi(self) -> IntArray:  # (cells·A, p), weighted
         assert not isinstance(self.features, maps.Blocks)
         psi = self.features.psi.reshape(-1, self.features.width)
-        return psi if self._finite_deviation is None else _weighted(psi, self._finite_deviation)
-
-    def _psi(self, records: Records) -> tuple[IntArray, FloatArray | None]:  # (R, p) weighted, and σ̃ (R,)
-        assert isinstance(self.features, maps.Blocks)
-        psi = self.features.psi(records.states)
-        if not isinstance(self.deviation, LinearDeviation):
-            return psi, None
-        deviation = self.deviation.of(psi, records.actions)
-        return _weighted(psi, deviation), deviation
+        if self._finite_deviation is None:
+            return psi
+        return _weighted(psi.astype(np.float64), self._finite_deviation).astype(np.int64)
 
 
-def _weighted(psi: IntArray, deviation: FloatArray) -> IntArray:
+def _weighted(psi: FloatArray, deviation: FloatArray) -> FloatArray:
     """φ/σ̃ with σ̃ ≥ 1, truncated: no coordinate grows."""
-    return np.trunc(psi / deviation[:, None]).astype(np.int64)
+    return np.trunc(psi / deviation[:, None])
 
 
-def _chunks(records: Records) -> list[Records]:
-    if len(records.rows) <= _CHUNK:
-        return [records]
-    index = np.arange(len(records.rows)) // _CHUNK
-    return [records.only(index == chunk) for chunk in range(int(index[-1]) + 1)]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gram(_Regressed):
     """Σ φφᵀ/σ̃² of one step, a (p, p) matrix per group."""
 
@@ -116,15 +132,13 @@ class Gram(_Regressed):
         return np.zeros(self.features.states * self.schema.actions, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        records = self._records(block, units)
+        seen = self._seen(block, units)
         if not isinstance(self.features, maps.Blocks):
-            partial += np.bincount(self._cells(records), minlength=len(partial))
+            partial += np.bincount(seen.cells, minlength=len(partial))
             return
-        for chunk in _chunks(records):
-            psi, _ = self._psi(chunk)
-            for action in np.unique(chunk.actions):
-                rows = psi[chunk.actions == action]
-                partial[action] += sums.exact_product(rows, rows, maps.ONE, maps.ONE)
+        for action, rows in seen.of_actions():
+            psi = seen.psi[rows]
+            partial[action] += sums.exact_product(psi, psi, maps.ONE, maps.ONE)
 
     def finish(self, partial: IntArray) -> IntArray:
         if isinstance(self.features, maps.Blocks):
@@ -136,7 +150,7 @@ class Gram(_Regressed):
         return sums.exact_product(partial[:, None] * psi, psi, bound, maps.ONE).reshape(self.shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moment(_Regressed):
     """Σ φy/σ̃² of one step, |y| ≤ bound: y = x (if `reward`) + V(s′)^power (if `value`)."""
 
@@ -170,40 +184,38 @@ class Moment(_Regressed):
             return np.zeros(self.shape, dtype=np.int64)
         return np.zeros(self.features.states * self.schema.actions, dtype=np.int64)
 
-    def _target(self, records: Records, deviation: FloatArray | None) -> IntArray:
-        target = records.rewards if self.reward else np.zeros(len(records.rows))
+    def _target(self, block: Bounded, seen: _Seen) -> FloatArray:  # (R,) integers
+        target = seen.records.rewards if self.reward else np.zeros(len(seen.records.rows))
         if self.value is not None:
-            target = target + self._following(records) ** self.power
-        if deviation is not None:
-            target = target / deviation
-        return np.trunc(np.clip(target, -self.bound, self.bound) * maps.ONE).astype(np.int64)
+            key = ("following", self.step, self.part, id(self.value))
+            target = target + block.once(key, lambda: self._following(seen.records)) ** self.power
+        if seen.deviation is not None:
+            target = target / seen.deviation
+        return np.trunc(np.clip(target, -self.bound, self.bound) * maps.ONE)
 
     def _following(self, records: Records) -> FloatArray:
         """V(s′); where the successor is unknown (only at the horizon) or the end, the end's value."""
+        inside = records.known & ~records.ended
         if isinstance(self.value, TableValue):
             assert not isinstance(self.features, maps.Blocks)
-            cells = self.features.cells(records.successors)
-            return self.value.values[np.where(records.known & ~records.ended, cells, -1)]
+            return self.value.values[np.where(inside, self.features.cells(records.successors), -1)]
         assert isinstance(self.value, LinearValue)
         assert isinstance(self.features, maps.Blocks)
-        best = self.value.score.of(self.features.psi(records.successors)).max(axis=1)
-        return np.where(records.known & ~records.ended, best, self.value.end)
+        best = np.empty(len(inside))
+        for start in range(0, len(best), _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            best[chunk] = self.value.score.of(self.features.psi(records.successors[chunk])).max(axis=0)
+        return np.where(inside, best, self.value.end)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        records = self._records(block, units)
+        seen = self._seen(block, units)
+        target = self._target(block, seen)
         if not isinstance(self.features, maps.Blocks):
-            cells = self._cells(records)
-            deviation = None if self._finite_deviation is None else self._finite_deviation[cells]
-            target = self._target(records, deviation)
-            partial += np.bincount(cells, weights=target, minlength=len(partial)).astype(np.int64)
+            partial += np.bincount(seen.cells, weights=target, minlength=len(partial)).astype(np.int64)
             return
-        for chunk in _chunks(records):
-            psi, deviation = self._psi(chunk)
-            target = self._target(chunk, deviation)[:, None]
-            for action in np.unique(chunk.actions):
-                mine = chunk.actions == action
-                product = sums.exact_product(psi[mine], target[mine], maps.ONE, self.bound * maps.ONE)
-                partial[action] += product[:, 0]
+        for action, rows in seen.of_actions():
+            psi = seen.psi[rows]
+            partial[action] += sums.exact_product(psi, target[rows, None], maps.ONE, self.bound * maps.ONE)[:, 0]
 
     def finish(self, partial: IntArray) -> IntArray:
         if isinstance(self.features, maps.Blocks):

@@ -8,7 +8,7 @@ from discretion import errors
 from discretion.learning.trajectories import Discrete, FloatArray, Schema
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Known:
     """r(s, a) as (S, A), r_h(s, a) as (H, S, A), or r(s′) as (S,) or (S + 1,), the last entry being the end's."""
 

@@ -6,14 +6,15 @@ can move it (in `counts` and `regressions`, each with its proof). All arithmetic
 size of blocks change nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discretion import errors
-from discretion.learning.trajectories import Bounded, IntArray, Trajectories
+from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Trajectories
 
 _EXACT: Final = 53  # bits of an integer that float64 holds exactly
 
@@ -48,7 +49,7 @@ def totals(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[
     return [statistic.finish(partial) for statistic, partial in zip(statistics, partials, strict=True)]
 
 
-def exact_product(left: IntArray, right: IntArray, left_bound: int, right_bound: int) -> IntArray:
+def exact_product(left: NDArray[np.number], right: NDArray[np.number], left_bound: int, right_bound: int) -> IntArray:
     """leftᵀ·right of integers (R, p) and (R, q), by float BLAS in pieces small enough to be exact.
 
     `left` is cut into limbs so that 4096 rows of products stay below 2⁵³; the limbs' sums recombine in int64.
@@ -60,10 +61,17 @@ def exact_product(left: IntArray, right: IntArray, left_bound: int, right_bound:
     chunk = 2**_EXACT // (min(2**spare, left_bound + 1) * right_bound)
     total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
     for start in range(0, len(left), chunk):
-        rows, other = left[start : start + chunk], right[start : start + chunk].astype(np.float64)
-        for limb in range(limbs):
-            piece = rows >> (limb * spare)
-            if limb < limbs - 1:
-                piece = piece & ((1 << spare) - 1)
-            total += (piece.astype(np.float64).T @ other).astype(np.int64) << (limb * spare)
+        rows, other = left[start : start + chunk], right[start : start + chunk].astype(np.float64, copy=False)
+        for limb, piece in enumerate(_limbs(rows, limbs, spare)):
+            total += (piece.T @ other).astype(np.int64) << (limb * spare)
     return total
+
+
+def _limbs(rows: NDArray[np.number], limbs: int, bits: int) -> Iterator[FloatArray]:
+    if limbs == 1:
+        yield rows.astype(np.float64, copy=False)
+        return
+    whole = rows.astype(np.int64, copy=False)
+    for limb in range(limbs):
+        piece = whole >> (limb * bits)
+        yield (piece if limb == limbs - 1 else piece & ((1 << bits) - 1)).astype(np.float64)

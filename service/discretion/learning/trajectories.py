@@ -12,10 +12,10 @@ contain 0. A trajectory that ended earns r = 0 from then on, so the end is a sta
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 AnyIntArray = NDArray[np.integer]
+
+_T = TypeVar("_T")
 
 ENDED: Final = 0  # the last recorded step was the trajectory's own end
 CUT_BEFORE: Final = 1  # recording stopped, and the state after the last step is known
@@ -137,7 +139,7 @@ def check_units(units: int) -> None:
     _whole(units, "The number of units", 1, MAX_UNITS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Block:
     """Some trajectories of whole units, one column each, padded to the horizon; step-major, so a step is contiguous."""
 
@@ -150,7 +152,7 @@ class Block:
     final: NDArray[np.generic]  # (B,) or (B, p) the state after the last step, where the ending is CUT_BEFORE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trajectories:
     """A dataset: its public schema and number of units, and its blocks, which can be iterated any number of times."""
 
@@ -168,7 +170,7 @@ class Trajectories:
             last = bounded.last
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Records:
     """The records of one step that count, side by side. `successor` is UNKNOWN, a state, or the number of states
     for the end; for vector states it is the vector, with `ended` and `known` beside it."""
@@ -181,8 +183,10 @@ class Records:
     ended: BoolArray  # (R,)
     known: BoolArray  # (R,) the successor is a state or the end
 
-    def only(self, keep: BoolArray) -> "Records":
-        return self if keep.all() else Records(*(getattr(self, field.name)[keep] for field in fields(self)))
+    def only(self, keep: BoolArray | IntArray) -> "Records":
+        """Those that are chosen by a mask, or by number in that order."""
+        everything = keep.dtype == np.bool_ and keep.all()
+        return self if everything else Records(*(getattr(self, field.name)[keep] for field in fields(self)))
 
 
 class Bounded:
@@ -191,6 +195,7 @@ class Bounded:
     def __init__(self, schema: Schema, units: int, block: Block, last: int = -1) -> None:
         self.schema = schema
         self._block = block
+        self._found: dict[tuple[object, ...], object] = {}
         positions = np.asarray(block.units, dtype=np.int64)
         ascending = np.maximum.accumulate(np.concatenate(([last + 1], positions)))[:-1]
         self._position = positions
@@ -199,26 +204,41 @@ class Bounded:
         self._admitted = fits & (_rank(positions) < schema.per_unit)
         self._lengths = np.clip(block.lengths, 0, schema.horizon)
 
+    def once(self, key: tuple[object, ...], compute: Callable[[], _T]) -> _T:
+        """What several statistics of one pass need of this block, computed for the first of them."""
+        if key not in self._found:
+            self._found[key] = compute()
+        return cast(_T, self._found[key])
+
     def part(self, low: int, high: int) -> BoolArray:
         """Which trajectories belong to units at positions low … high−1."""
         return (self._position >= low) & (self._position < high)
 
+    def _clipped(self, step: int) -> FloatArray:  # (B,)
+        raw = np.asarray(self._block.rewards[step], dtype=np.float64)
+        reward = np.where((self._lengths > step) & ~np.isnan(raw), raw, 0.0)
+        return np.minimum(np.maximum(reward, self.schema.low), self.schema.low + self.schema.width)
+
     @cached_property
-    def _rewards(self) -> FloatArray:  # (H, B)
-        schema, block = self.schema, self._block
-        raw = np.asarray(block.rewards, dtype=np.float64)
-        recorded = np.arange(schema.horizon)[:, None] < self._lengths[None, :]
-        reward = np.where(recorded & ~np.isnan(raw), raw, 0.0)
-        reward = np.clip(reward, schema.low, schema.low + schema.width)
-        if schema.total is not None:
-            reward = _bounded_total(reward, *schema.total)
-        return np.clip(schema.scaled(reward), 0.0, 1.0)
+    def _within_total(self) -> FloatArray:  # (H, B)
+        """Rewards cut where a trajectory's running total would leave its range."""
+        low, high = self.schema.total or (0.0, 0.0)
+        total = np.zeros(len(self._lengths))
+        rewards = np.empty((self.schema.horizon, len(total)))
+        for step in range(self.schema.horizon):
+            following = np.clip(total + self._clipped(step), low, high)
+            rewards[step], total = following - total, following
+        return rewards
+
+    def _rewards(self, step: int) -> FloatArray:  # (B,) scaled
+        reward = self._clipped(step) if self.schema.total is None else self._within_total[step]
+        return np.minimum(np.maximum(self.schema.scaled(reward), 0.0), 1.0)
 
     def _inside(self, states: NDArray[np.generic]) -> BoolArray:
         if isinstance(self.schema.states, Discrete):
             inside: BoolArray = (states >= 0) & (states < self.schema.states.count)  # type: ignore[operator]
             return inside
-        return np.asarray(~np.isnan(states.astype(np.float64)).any(axis=-1))
+        return np.asarray(~np.isnan(np.asarray(states, dtype=np.float64)).any(axis=-1))
 
     def _successor(self, step: int) -> tuple[NDArray[np.generic], BoolArray, BoolArray]:
         """What followed step `step` (from 0): the state, whether it was the end, whether it is known at all."""
@@ -245,7 +265,7 @@ class Bounded:
         else:
             successor = np.where((known & ~ended)[:, None], successor, self.schema.states.low)
         return Records(
-            rows, states[rows], actions[rows], self._rewards[step][rows], successor[rows], ended[rows], known[rows]
+            rows, states[rows], actions[rows], self._rewards(step)[rows], successor[rows], ended[rows], known[rows]
         )
 
 
@@ -255,17 +275,6 @@ def _rank(positions: IntArray) -> IntArray:
     starts = np.ones(len(positions), dtype=bool)
     starts[1:] = positions[1:] != positions[:-1]
     return index - np.maximum.accumulate(np.where(starts, index, 0)) if len(positions) else index
-
-
-def _bounded_total(reward: FloatArray, low: float, high: float) -> FloatArray:
-    """Rewards cut where the running total would leave [low, high]; column by column, so a trajectory is on its own."""
-    bounded = np.empty_like(reward)
-    total = np.zeros(reward.shape[1])
-    for step in range(len(reward)):
-        following = np.clip(total + reward[step], low, high)
-        bounded[step] = following - total
-        total = following
-    return bounded
 
 
 def block_of(

@@ -1,58 +1,85 @@
 """What was released so far, evaluated on one record at a time.
 
 A learner hands these to the curator as regression targets and weights, and a policy decides with them. They hold
-released numbers only. On many records they use look-up or elementwise operations, column by column: a matrix product
-over many rows may change the last bits of *other* rows when one row changes, and the proofs need a record's target
-to be a function of that record alone.
+released numbers only. The proofs need a record's target to be a function of that record alone, bit for bit, and a
+matrix product over many rows may round *other* rows differently when one row changes. So a product over rows is used
+only where nothing is rounded: ψ is an integer below 2¹⁶, the factors are put on a grid coarse enough that every sum of
+products is an integer below 2⁵³ times a power of two, and then any order of summation gives the same bits. The rest is
+look-up and elementwise arithmetic.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from discretion.learning.features import ONE
+from discretion.learning.features import BITS, ONE
 from discretion.learning.trajectories import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+def on_grid(factors: FloatArray) -> FloatArray:  # (…, p)
+    """Rounded (to 2⁻²⁹ of the largest, for p ≤ 64) so that ψᵀ·factors adds up exactly."""
+    largest = float(np.abs(factors).max(initial=0.0))
+    if largest == 0.0:
+        return factors
+    bits = 52 - BITS - factors.shape[-1].bit_length()
+    unit = math.ldexp(1.0, math.frexp(largest)[1] - bits)
+    return np.rint(factors / unit) * unit
+
+
+def _products(factors: FloatArray, psi: FloatArray) -> FloatArray:  # (…, p), (R, p) → (…, R)
+    scaled = factors.reshape(-1, factors.shape[-1]) * (1.0 / ONE)  # by a power of two: exact
+    return (scaled @ psi.T).reshape(*factors.shape[:-1], len(psi))
+
+
+@dataclass(frozen=True, eq=False)
 class TableValue:
     """V by look-up; the last entry is the end's."""
 
     values: FloatArray  # (S + 1,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableDeviation:
     """σ̃ ≥ 1 by look-up."""
 
     values: FloatArray  # (S, A)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearScore:
-    """Q̂(x, a) = clip(ψᵀw_a − bonus·√(ψᵀ M_a ψ) − margin, 0, ceiling); Alg. 2, lines 11 to 13."""
+    """Q̂(x, a) = clip(ψᵀw_a − bonus·‖R_a ψ‖ − margin, 0, ceiling), R_aᵀR_a = Λ̃_a⁻¹; Alg. 2, lines 11 to 13."""
 
-    weights: FloatArray  # (A, p)
-    inverse: FloatArray  # (A, p, p), M = Λ̃⁻¹
+    weights: FloatArray  # (A, p), on their grid
+    roots: FloatArray  # (A, p, p), on their grid
     bonus: float
     margin: float
     ceiling: float
 
-    def of(self, psi: IntArray) -> FloatArray:  # (R, p) → (R, A)
-        columns = _columns(psi)
-        scores = np.empty((len(psi), len(self.weights)))
-        for action, (weights, inverse) in enumerate(zip(self.weights, self.inverse, strict=True)):
-            raw = linear(columns, weights) - self.bonus * np.sqrt(quadratic(columns, inverse)) - self.margin
-            scores[:, action] = np.clip(raw, 0.0, self.ceiling)
-        return scores
+    def of(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
+        raw = _products(self.weights, psi) - self.bonus * np.sqrt(self.spread(psi)) - self.margin
+        return np.minimum(np.maximum(raw, 0.0), self.ceiling)
 
-    def spread(self, psi: IntArray) -> FloatArray:  # (R, p) → (R, A)
-        """ψᵀ M_a ψ: small where the data covers the action well."""
-        columns = _columns(psi)
-        return np.stack([quadratic(columns, inverse) for inverse in self.inverse], axis=1)
+    def spread(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
+        """ψᵀ Λ̃_a⁻¹ ψ: small where the data covers the action well."""
+        squares = _products(self.roots, psi)
+        squares *= squares
+        return squares.sum(axis=1)  # over an outer axis: elementwise, in order
 
 
-@dataclass(frozen=True)
+def linear_score(
+    weights: FloatArray,  # (A, p)
+    inverse: FloatArray,  # (A, p, p)
+    bonus: float,
+    margin: float,
+    ceiling: float,
+) -> LinearScore:
+    eigenvalues, vectors = np.linalg.eigh(inverse)
+    roots = np.sqrt(np.maximum(eigenvalues, 0.0))[:, :, None] * vectors.transpose(0, 2, 1)
+    return LinearScore(on_grid(weights), on_grid(roots), bonus, margin, ceiling)
+
+
+@dataclass(frozen=True, eq=False)
 class LinearValue:
     """V(x) = max_a Q̂(x, a), and the end's known value."""
 
@@ -60,46 +87,17 @@ class LinearValue:
     end: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearDeviation:
     """σ̃(x, a) = √max(1, clip(ψᵀβ_a, 0, c²) − clip(ψᵀθ_a, 0, c)²); Alg. 2, lines 7 and 8."""
 
-    square: FloatArray  # (A, p), β̃
-    mean: FloatArray  # (A, p), θ̃
+    square: FloatArray  # (A, p), β̃, on its grid
+    mean: FloatArray  # (A, p), θ̃, on its grid
     ceiling: float
 
-    def of(self, psi: IntArray, actions: IntArray) -> FloatArray:  # (R, p), (R,) → (R,)
-        columns = _columns(psi)
-        square = sum_of_products(columns, self.square[actions])
-        mean = sum_of_products(columns, self.mean[actions])
+    def of(self, psi: FloatArray, actions: IntArray) -> FloatArray:  # (R, p), (R,) → (R,)
+        rows = np.arange(len(psi))
+        square = _products(self.square, psi)[actions, rows]
+        mean = _products(self.mean, psi)[actions, rows]
         variance = np.clip(square, 0.0, self.ceiling**2) - np.clip(mean, 0.0, self.ceiling) ** 2
         return np.sqrt(np.maximum(1.0, variance))
-
-
-def _columns(psi: IntArray) -> FloatArray:  # (R, p) on the grid → (p, R)
-    return np.ascontiguousarray(psi.T).astype(np.float64) * (1.0 / ONE)
-
-
-def linear(columns: FloatArray, weights: FloatArray) -> FloatArray:  # (p, R), (p,) → (R,)
-    total = columns[0] * weights[0]
-    for column, weight in zip(columns[1:], weights[1:], strict=True):
-        total += column * weight
-    return total
-
-
-def sum_of_products(columns: FloatArray, rows: FloatArray) -> FloatArray:  # (p, R), (R, p) → (R,)
-    total = columns[0] * rows[:, 0]
-    for index in range(1, len(columns)):
-        total += columns[index] * rows[:, index]
-    return total
-
-
-def quadratic(columns: FloatArray, matrix: FloatArray) -> FloatArray:  # (p, R), (p, p) symmetric → (R,)
-    total = np.zeros(columns.shape[1])
-    for i, column in enumerate(columns):
-        inner = column * matrix[i, i]
-        for j in range(i):
-            inner += columns[j] * (2.0 * matrix[i, j])
-        inner *= column
-        total += inner
-    return np.maximum(total, 0.0)

@@ -8,7 +8,7 @@ computational: it holds against whoever cannot tell AES from random. There is no
 
 How a number is drawn: a uniform U in [0, 1) falls into one cell of the cumulative distribution, and U is read only as
 far as needed. Its first 16 bits look the cell up when a whole bucket lies inside it; buckets with a boundary read 48
-more bits and compare with floor(2^64 CDF); ties (about one draw in 2^55) read 64 more and compare with floor(2^128 CDF),
+more bits and compare with floor(2^64 CDF); ties (less than one draw in 2^52) read 64 more, compare with floor(2^128 CDF)
 and so on. Every floor is proven by integer interval arithmetic. The cells are 0, -1, 1, -2, 2, … so there is one tail.
 
 A wide law has too many cells. It is drawn as x = m·q + r: q from a table of the multiples of m = 2^shift, r uniform in
@@ -17,10 +17,12 @@ float with a proven error, and settled in arbitrary precision when they are too 
 """
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -36,7 +38,10 @@ Source = Callable[[int], bytes]  # so many random bytes, please; tests script it
 
 # The curator keeps 2^10·σ + |sum| below 2^62; |x| >= 2^10·σ has a probability below e^-1023.
 _LARGEST_SIGMA = 2**52
-_CHUNK = 2**16  # draws at a time: bounds the memory on top of the result, and stays in the cache
+# Draws at a time: bounds the memory on top of the result. Composite draws hold some ten arrays at once, and beyond
+# 128 KB each the allocator gives pages back and faults them in again, at twice the time.
+_CHUNK, _COMPOSITE_CHUNK = 2**16, 2**14
+_ZEROS = memoryview(bytes(8 * _CHUNK))  # what the cipher turns into its keystream, as long as the longest request
 _BYTES_PER_KEY = 2**30  # 2^26 AES blocks: telling them from random has an advantage of about 2^-77
 _SMALLEST_BLOCK = 64  # bytes; a shorter one could be constant by chance
 _LONGEST_TABLE = 1600  # magnitudes: σ up to 126 (Laplace: scale up to 20) in one table, built in some 2 ms
@@ -118,7 +123,7 @@ class Keystream:
             self._rekey()
         self._left -= size
         try:
-            block = self._cipher.update(bytes(size))
+            block = self._cipher.update(_ZEROS[:size])
         except Exception as failure:
             raise errors.RandomnessFailure("The cipher behind the noise failed: nothing was drawn.") from failure
         if len(block) != size or _is_stuck(block):
@@ -189,7 +194,7 @@ def _exp(x: Fraction, precision: int) -> int:
     context = Context(prec=digits + 10)  # room for the whole part of x, so that scaleb is exact
     # x is cut at 10^-digits and `Context.exp` is correctly rounded: together at most 2·10^-digits too much, 10^-digits
     # too little. One step down and three up enclose that and the cut of the division.
-    power = context.exp(context.scaleb(x.numerator * 10**digits // x.denominator, -digits))
+    power = context.exp(context.scaleb(-(x.numerator * 10**digits // x.denominator), -digits))
     numerator, denominator = power.as_integer_ratio()
     return max((numerator << precision) // denominator - 1, 0)
 
@@ -235,11 +240,10 @@ def _floors_at(law: Law, mirrored: bool, bits: int, guard: int) -> list[int] | N
     # The CDF lies in [sum / most, (sum + error) / least], which is at most `slack` wide.
     least, most = sums[-1], sums[-1] + error + tail
     half = guard // 2
-    inverse = (1 << 2 * (bits + guard)) // most
-    slack = ((most - least + error) << bits + half) // least + 3
+    slack = ((most - least + error) << bits + half) // least + 2
     top, floors = (1 << bits) - 1, []
     for value in sums:
-        low = value * inverse >> 2 * (bits + guard) - bits - half
+        low = (value << bits + half) // most
         floor = low >> half
         # No CDF reaches one, so the last floor is decided from below.
         if floor < top and low + slack >> half != floor:
@@ -248,3 +252,132 @@ def _floors_at(law: Law, mirrored: bool, bits: int, guard: int) -> list[int] | N
         if floor == top:
             return floors
     return None
+
+
+# --- the sampler -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """A law prepared for drawing: its table holds every x when shift is 0, else the multiples q of 2^shift, q >= 0."""
+
+    law: Law
+    shift: int
+    cells: Law  # what the table is of
+    floors: NDArray[np.uint64]  # (cells,)
+    answers: NDArray[np.int16]  # (65536,)
+
+
+@lru_cache(maxsize=128)
+def _sampler(law: Law) -> Sampler:
+    shift = 0
+    while law.exponent(_LONGEST_TABLE << shift) < _NEGLIGIBLE:
+        shift += 1
+    cells = law.of_multiples(shift)
+    floors = np.array(_floors(cells, shift == 0, bits=64), np.uint64)
+    boundaries = np.bincount((floors >> np.uint64(48)).astype(np.int64), minlength=2**16)
+    cell = np.cumsum(boundaries) - boundaries  # how many boundaries lie below the bucket
+    answers = np.where(boundaries > 0, _OPEN, _value(cell, shift)).astype(np.int16)
+    floors.setflags(write=False)
+    answers.setflags(write=False)
+    return Sampler(law, shift, cells, floors, answers)
+
+
+def _value(cell: Ints, shift: int) -> Ints:
+    """What a cell stands for: 0, -1, 1, -2, 2, … in a table of every x, 0, 1, 2, … in one of multiples."""
+    return (cell >> 1) ^ -(cell & 1) if shift == 0 else cell
+
+
+def _sample(law: Law, shape: Shape, source: Source) -> Ints:
+    sampler = _sampler(law)
+    draw, chunk = (_from_table, _CHUNK) if sampler.shift == 0 else (_from_parts, _COMPOSITE_CHUNK)
+    noise = np.empty(shape, np.int64)
+    flat = noise.reshape(-1)
+    filled = 0
+    while filled < flat.size:
+        drawn = draw(sampler, min(flat.size - filled, chunk), source)
+        flat[filled : filled + drawn.size] = drawn
+        filled += drawn.size
+    return noise
+
+
+def _from_table(sampler: Sampler, count: int, source: Source) -> Ints:
+    first = _words(source, "<u2", count)
+    short = sampler.answers.take(first)
+    values = short.astype(np.int64)
+    undecided = np.flatnonzero(short == _OPEN)
+    if undecided.size:
+        values[undecided] = _value(_cells_of(sampler, first[undecided], source), sampler.shift)
+    return values
+
+
+def _cells_of(sampler: Sampler, first: Words, source: Source) -> Ints:
+    """The cells of numbers whose first 16 bits do not decide."""
+    numbers = first.astype(np.uint64) << np.uint64(48) | _words(source, "<u8", first.size) >> np.uint64(16)
+    cells = np.searchsorted(sampler.floors, numbers)
+    for tie in np.flatnonzero(sampler.floors[cells] == numbers):
+        cells[tie] = _settled_cell(sampler, int(numbers[tie]), source)
+    return cells
+
+
+def _settled_cell(sampler: Sampler, number: int, source: Source) -> int:
+    """The cell of a 64-bit number that equals a floor, so that the boundary may lie on either side of it."""
+    bits = 64
+    while True:
+        number, bits = _lengthen(number, source), bits + 64
+        floors = _floors(sampler.cells, sampler.shift == 0, bits)
+        cell = bisect_left(floors, number)
+        if floors[cell] != number:
+            return cell
+
+
+def _from_parts(sampler: Sampler, count: int, source: Source) -> Ints:
+    """Draws that survived their coin, so at most `count`.
+
+    With a sign s the value is y = m·q + r or its complement -1 - y: the negative half starts at -1, zero has one
+    name, and the magnitude is m·q + (r + s) in both halves.
+    """
+    quotient = _from_table(sampler, count, source)
+    word = _words(source, "<u8", count)
+    sign = (word >> np.uint64(63)).view(np.int64)
+    values = (word & np.uint64((1 << sampler.shift) - 1)).view(np.int64)
+    survivors = _tossed(sampler, quotient, values + sign, source)
+    quotient <<= sampler.shift
+    values += quotient
+    values ^= -sign
+    return values[survivors]
+
+
+def _tossed(sampler: Sampler, quotient: Ints, rest: Ints, source: Source) -> NDArray[np.bool_]:
+    """Coins that show heads with probability exp(-γ), γ = exponent(m·q + rest) - exponent(m·q)."""
+    addend = rest.astype(np.float64)
+    gamma = quotient * 2.0 ** (sampler.shift + 1)  # in place from here on: fresh memory costs more than arithmetic
+    gamma += addend
+    gamma *= float(sampler.law.square)
+    gamma += float(sampler.law.linear)
+    gamma *= addend
+    coin = _words(source, "<u4", rest.size)
+    # A coin stands for the reals in [coin, coin + 1). Nearly all lie below 1 - γ <= exp(-γ) and need no exponential.
+    heads = coin <= (2.0**32 - 1 - _COIN_ERROR) - gamma * 2.0**32
+    doubtful = np.flatnonzero(~heads)
+    room = np.exp(-gamma[doubtful]) * 2.0**32 - coin[doubtful]
+    heads[doubtful] = room >= 1 + _COIN_ERROR
+    for tie in doubtful[(room > -_COIN_ERROR) & (room < 1 + _COIN_ERROR)]:
+        base = int(quotient[tie]) << sampler.shift
+        gain = sampler.law.exponent(base + int(rest[tie])) - sampler.law.exponent(base)
+        heads[tie] = _settled_coin(gain, int(coin[tie]), source)
+    return heads
+
+
+def _settled_coin(gamma: Fraction, coin: int, source: Source) -> bool:
+    """Whether the real number that begins with the 32 bits of `coin` lies below exp(-γ)."""
+    if gamma == 0:
+        return True  # every number does, however long its row of ones
+    bits, guard = 32, 32
+    while True:
+        bound = _exp(gamma, bits + guard)
+        if coin + 1 << guard <= bound:
+            return True
+        if coin << guard >= bound + _EXP_ERROR:
+            return False
+        coin, bits = _lengthen(coin, source), bits + 64

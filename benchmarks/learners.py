@@ -1,0 +1,148 @@
+"""The learners beside what they replace: HiGHS, drawing every count, and bare BLAS products."""
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from discretion.learning import apvi, vapvi
+from discretion.learning.curator import Concentrated, Curator
+from discretion.learning.features import Blocks, FeatureMap, Table
+from discretion.learning.trajectories import Discrete, FloatArray, Schema, Trajectories, Vector, block_of
+from discretion.privacy import noise
+
+Row = dict[str, Any]
+
+
+def _row(name: str, unit: str, value: float, peer: str, peer_value: float, ratio: float, goal: str) -> Row:
+    keys = ("name", "value", "unit", "peer", "peer_value", "ratio", "goal")
+    return dict(zip(keys, (name, value, unit, peer, peer_value, ratio, goal), strict=True))
+
+
+def _best(work: Callable[[], object], repetitions: int = 3) -> float:
+    seconds = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def count_programme() -> Row:
+    """All 5000 rows of (H, S, A) = (20, 50, 5) in closed form; HiGHS on a tenth of them, scaled up."""
+    draw = np.random.default_rng(1)
+    rows, successors, bound = 20 * 50 * 5, 51, 60.0
+    totals = np.maximum(draw.normal(200, 100, rows), 0.0)
+    counts = np.maximum(draw.normal(4, 9, (rows, successors)), 0.0)
+    ours = _best(lambda: apvi.consistent(totals, counts, bound))
+    part = rows // 10
+
+    def highs() -> None:
+        for total, row in zip(totals[:part], counts[:part], strict=True):
+            _solve(total, row, bound)
+
+    peer = _best(highs, 1) * 10
+    return _row("count programme, 5000 rows", "s", ours, "scipy HiGHS", peer, peer / ours, ">= 500 times faster")
+
+
+def _solve(total: float, counts: FloatArray, bound: float) -> FloatArray:
+    size = len(counts)
+    identity, column = np.eye(size), -np.ones((size, 1))
+    ones = np.append(np.ones(size), 0.0)[None, :]
+    constraints = np.vstack([np.hstack([identity, column]), np.hstack([-identity, column]), ones, -ones])
+    limits = np.concatenate([counts, -counts, [total + bound / 2], [bound / 2 - total]])
+    solved = linprog(np.append(np.zeros(size), 1.0), A_ub=constraints, b_ub=limits, method="highs")
+    return np.asarray(solved.x[:-1])
+
+
+def _clinic(states: int, actions: int, horizon: int, patients: int) -> Trajectories:
+    """Stays that crowd into common states and actions, as in an intensive care unit."""
+    draw = np.random.default_rng(2)
+    crowd = 1.0 / np.arange(1, states + 1)
+    habits = 1.0 / np.arange(1, actions + 1) ** 1.5
+    walk = draw.choice(states, size=(horizon + 1, patients), p=crowd / crowd.sum())
+    choice = draw.choice(actions, size=(horizon, patients), p=habits / habits.sum())
+    reward = (walk[1:] == 0).astype(float)
+    return Trajectories(
+        Schema(horizon, Discrete(states), actions), patients, [block_of(walk[:-1], choice, reward, final=walk[-1])]
+    )
+
+
+def _lazy_training(report: Any) -> None:
+    clinic = _clinic(716, 25, 20, 20_000)
+    parameters, privacy = apvi.Parameters(), Concentrated(Fraction(1))
+    seconds = _best(lambda: apvi.learn(Curator(clinic, Fraction(1)), privacy, parameters), 2)
+    drawn = len(apvi.draw(Curator(clinic, Fraction(1)), privacy, parameters).rows)
+    report.put((seconds, drawn, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+
+def lazy_noise() -> list[Row]:
+    """DP-APVI at S=716, A=25, H=20, n=20 000, ρ=1, in a process of its own; the peer draws all 257 million counts."""
+    context = multiprocessing.get_context("spawn")
+    report = context.Queue()
+    child = context.Process(target=_lazy_training, args=(report,))
+    child.start()
+    seconds, drawn, megabytes = report.get()
+    child.join()
+    variance, cells = Fraction(60), 20 * 716 * 25
+
+    def every_count() -> None:
+        for _ in range(20 * 25):
+            noise.gaussian(variance, (716, 717))
+
+    peer = _best(every_count, 1)
+    where = f"DP-APVI, S=716 A=25 H=20 n=20000 ρ=1, {drawn} of {cells} rows drawn"
+    dense = cells * 717 * 8 / 2**20
+    return [
+        _row(where, "s", seconds, "drawing every count", peer, peer / seconds, ">= 50 times faster"),
+        _row(f"{where}, peak", "MB", megabytes, "the dense table alone", dense, megabytes / dense, "value < 600"),
+    ]
+
+
+def linear_training() -> list[Row]:
+    """DP-VAPVI at K=10⁵, H=20, d=50, all five statistics of every step, beside the products on the same floats."""
+    episodes, horizon, actions, width = 100_000, 20, 5, 10
+    draw = np.random.default_rng(3)
+    choice = draw.integers(actions, size=(horizon, episodes))
+    reward = draw.random((horizon, episodes))
+    vector = Vector(tuple(f"x{i}" for i in range(width - 1)), ((-1.0, 1.0),) * (width - 1))
+    patients = draw.uniform(-1, 1, (horizon + 1, episodes, width - 1))
+    places = draw.integers(200, size=(horizon + 1, episodes))
+    phi = draw.normal(size=(200, actions, 50))
+    table = Table(phi / np.linalg.norm(phi, axis=2, keepdims=True))
+    problems: list[tuple[str, FeatureMap, Schema, NDArray[Any]]] = [
+        ("table", table, Schema(horizon, Discrete(200), actions), places),
+        ("action blocks", Blocks(vector, actions, ("1", *vector.columns)), Schema(horizon, vector, actions), patients),
+    ]
+    peer = _best(lambda: _products(draw.normal(size=(episodes, 50)), reward, horizon), 2)
+    rows = []
+    for name, features, schema, states in problems:
+        data = Trajectories(schema, episodes, [block_of(states[:-1], choice, reward, final=states[-1])])
+        parameters = vapvi.Parameters(features, calibration="paper")
+        ours = _best(
+            lambda data=data, parameters=parameters: vapvi.learn(  # type: ignore[misc]
+                Curator(data, Fraction(1)), Concentrated(Fraction(1)), parameters
+            ),
+            2,
+        )
+        where = f"DP-VAPVI, K=10⁵ H=20 d=50, {name}"
+        rows.append(_row(where, "s", ours, "bare BLAS products, dense", peer, ours / peer, "ratio <= 5"))
+    return rows
+
+
+def _products(phi: FloatArray, targets: FloatArray, horizon: int) -> None:
+    for step in range(horizon):
+        for _ in range(2):
+            phi.T @ phi
+        for _ in range(3):
+            phi.T @ targets[step]
+
+
+def measure() -> list[Row]:
+    return [count_programme(), *lazy_noise(), *linear_training()]
