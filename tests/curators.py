@@ -20,6 +20,7 @@ from discretion.learning.sums import Statistic
 from discretion.learning.trajectories import FloatArray, IntArray, Schema, Trajectories
 from discretion.learning.values import LinearDeviation, LinearScore, TableDeviation, TableValue
 from discretion.privacy import events
+from tests import transcriptions
 from tests.worlds import END, Record, State, World
 
 TINY: Final = Fraction(1, 10**80)
@@ -170,6 +171,64 @@ def best(score: LinearScore, psi: FloatArray) -> float:
         for weights, root in zip(score.weights, score.roots, strict=True)
     ]
     return min(max(0.0, *scores), score.ceiling)
+
+
+class Attentive(ZeroNoise):
+    """Keeps the deviations that it was asked to weigh with, one a step."""
+
+    def __init__(self, trajectories: Trajectories) -> None:
+        super().__init__(trajectories)
+        self.deviations: list[Any] = []
+
+    def ask(self, *queries: Query) -> list[Answer]:
+        statistics: list[Any] = [query.statistic for query in queries]
+        self.deviations += [s.deviation for s in statistics if isinstance(s, Gram) and s.deviation is not None]
+        return super().ask(*queries)
+
+
+def flat(features: maps.FeatureMap) -> transcriptions.Phi:
+    """φ(s, a) as one long vector."""
+
+    def phi(state: State, action: int) -> FloatArray:
+        group, psi = feature(features, state, action)
+        vector = np.zeros((features.groups, features.width))
+        vector[group] = psi
+        return vector.ravel()
+
+    return phi
+
+
+def as_in_the_paper(noise: Noise, features: maps.FeatureMap, horizon: int, shift: float) -> transcriptions.LinearNoise:
+    """K₁ and K₂ with their E/2·I, φ₁, φ₂ and φ₃ of every step; nothing where nothing was asked."""
+    groups, p = features.groups, features.width
+
+    def matrices(label: str) -> list[FloatArray]:
+        found = []
+        for step in range(horizon):
+            drawn = noise.get(f"{label} of the features, step {step + 1}")
+            matrix = np.zeros((groups * p, groups * p))
+            for group in range(groups if drawn is not None else 0):
+                block = slice(group * p, (group + 1) * p)
+                matrix[block, block] = noise_of(drawn)[group] + shift / 2 * np.eye(p)
+            found.append(matrix)
+        return found
+
+    def vectors(*labels: str) -> list[FloatArray]:
+        names = [[f"features times {label}, step {step + 1}" for label in labels] for step in range(horizon)]
+        drawn = [next((noise[name] for name in step if name in noise), None) for step in names]
+        return [noise_of(vector).reshape(-1) if vector is not None else np.zeros(groups * p) for vector in drawn]
+
+    def noise_of(drawn: IntArray | None) -> FloatArray:
+        assert drawn is not None
+        return drawn / 2.0**32
+
+    return transcriptions.LinearNoise(
+        matrices("Gram matrix"),
+        matrices("weighted Gram matrix"),
+        vectors("squared next value"),
+        vectors("next value"),
+        vectors("reward plus next value, weighted", "next value, weighted"),
+    )
 
 
 def _symmetric(noise: IntArray) -> IntArray:

@@ -54,11 +54,11 @@ class Fit:
 
 def gaussian(variance: Fraction) -> Reference:
     sigma = math.sqrt(variance)
-    return _reference(math.ceil(9.5 * sigma) + 2, max(1, int(sigma / 20)), lambda x: x * x / (2 * float(variance)))
+    return _reference(math.ceil(9.5 * sigma) + 2, max(1, int(sigma / 60)), lambda x: x * x / (2 * float(variance)))
 
 
 def laplace(scale: Fraction) -> Reference:
-    return _reference(math.ceil(45 * scale) + 2, max(1, int(scale / 20)), lambda x: x / float(scale))
+    return _reference(math.ceil(45 * scale) + 2, max(1, int(scale / 60)), lambda x: x / float(scale))
 
 
 def _reference(reach: int, width: int, exponent: Callable[[Floats], Floats]) -> Reference:

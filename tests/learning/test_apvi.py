@@ -225,6 +225,14 @@ class TestDerive:
             policies.add(derived)
         assert len(policies) == len(changes) - 1  # c changes nothing from 1 on: an untrusted row is worth nothing
 
+    def test_a_known_reward_is_not_penalised_for_sums_the_release_happens_to_hold(self) -> None:
+        world = world_of(4, units=300)
+        first = apvi.Parameters(c1=0.3, c2=1e-3)
+        release = apvi.draw(Coupled(world.trajectories, some_noise(world, first)), BUDGETS[0], first)
+        known = replace(first, reward=table_of(1, world, "step"))
+        derived = apvi.derive(release, world.schema, known)
+        assert derived.canonical() == apvi.derive(replace(release, rewards=None), world.schema, known).canonical()
+
     def test_without_reward_sums_a_reward_table_is_needed(self) -> None:
         world = world_of(4)
         parameters = apvi.Parameters(reward=table_of(1, world, "state-action"))

@@ -8,8 +8,9 @@ computational: it holds against whoever cannot tell AES from random. There is no
 
 How a number is drawn: a uniform U in [0, 1) falls into one cell of the cumulative distribution, and U is read only as
 far as needed. Its first 16 bits look the cell up when a whole bucket lies inside it; buckets with a boundary read 48
-more bits and compare with floor(2^64 CDF); ties (less than one draw in 2^52) read 64 more, compare with floor(2^128 CDF)
-and so on. Every floor is proven by integer interval arithmetic. The cells are 0, -1, 1, -2, 2, … so there is one tail.
+more bits and compare with floor(2^64 CDF); ties (less than one draw in 2^52) read 64 more, compare with
+floor(2^128 CDF), and so on. Every floor is proven by integer interval arithmetic. The cells are 0, -1, 1, -2, 2, …, so
+that there is one tail.
 
 A wide law has too many cells. It is drawn as x = m·q + r: q from a table of the multiples of m = 2^shift, r uniform in
 [0, m), accepted with probability exp(-γ), γ being what r adds to the exponent. That coin is tossed by 32 bits against a

@@ -1,0 +1,1 @@
+"""The long evidence behind the claims; results are committed beside the code."""

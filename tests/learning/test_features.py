@@ -1,0 +1,316 @@
+"""Feature maps on their grid: never longer than 1, refused where they would be, each record's own to the last bit."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discretion import errors
+from discretion.learning import features, sums, vapvi
+from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
+from discretion.learning.curator import Answer, Concentrated, Curator, Query
+from discretion.learning.features import ONE, Bins, Blocks, Table
+from discretion.learning.regressions import Gram, Moment
+from discretion.learning.trajectories import Block, Discrete, Schema, Trajectories, Vector
+from discretion.learning.values import LinearDeviation, LinearScore, LinearValue, linear_score, on_grid
+
+untimed = settings(deadline=None)
+VECTOR = Vector(("age", "pulse"), ((0.0, 100.0), (-1.0, 3.0)))
+finite = st.floats(-1e6, 1e6)
+
+
+def squared(psi: Any) -> Any:
+    """Squared norms as Python integers, which do not wrap."""
+    return [sum(int(x) ** 2 for x in row) for row in np.asarray(psi).reshape(-1, np.shape(psi)[-1])]
+
+
+class TestTable:
+    @untimed
+    @given(st.lists(finite, min_size=1, max_size=8).filter(lambda v: sum(x * x for x in v) > 1e-6), st.integers(-3, 3))
+    def test_a_vector_of_norm_one_is_never_longer_on_the_grid(self, vector: list[float], ulps: int) -> None:
+        unit = np.array(vector) / math.sqrt(sum(x * x for x in vector))
+        unit *= 1 + ulps * 2.0**-53  # norms from just below one to just above it
+        psi = Table(unit.reshape(1, 1, -1)).psi
+        assert squared(psi)[0] <= ONE**2
+        assert (np.abs(psi[0, 0]) <= np.abs(unit) * ONE).all()
+        assert (np.abs(psi[0, 0]) >= np.abs(unit) * ONE - 2).all()
+
+    @pytest.mark.parametrize("excess", [0.0, 1e-16, 3e-16, 1e-12, 9e-10])
+    def test_a_norm_that_is_one_but_for_rounding_is_kept_within_the_ball(self, excess: float) -> None:
+        for vector in ([1.0], [0.6, 0.8], [0.5] * 4, [1 / 3, 2 / 3, -2 / 3]):
+            psi = Table((np.array(vector) * (1 + excess)).reshape(1, 1, -1)).psi
+            assert (1 - 2**-14) * ONE**2 < squared(psi)[0] <= ONE**2
+
+    def test_a_grid_that_just_passes_the_norm_is_shrunk(self) -> None:
+        """On the grid already, of a float norm of one, and one too long as integers."""
+        at = next((a, math.isqrt(ONE**2 - a * a) + 1) for a in range(20_000, 60_000) if _rounds_to_one(a))
+        psi = Table(np.array(at).reshape(1, 1, 2) / ONE).psi
+        assert squared([at])[0] > ONE**2 >= squared(psi)[0]
+
+    @pytest.mark.parametrize("length", [1 + 1e-8, 1.5, math.sqrt(7), 1e200, 1e308])
+    def test_a_longer_vector_is_refused_with_its_state_and_action(self, length: float) -> None:
+        values = np.zeros((4, 3, 2))
+        values[2, 1] = (0.0, -length)
+        with pytest.raises(errors.InvalidFeatures, match=r"state 2, action 1 have norm"):
+            Table(values)
+
+    @pytest.mark.parametrize("shape", [(2,), (2, 2), (0, 2, 2), (2, 2, 0), (1, 1, 1, 1)])
+    def test_a_table_has_three_levels(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(errors.InvalidFeatures, match="three levels"):
+            Table(np.zeros(shape))
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    def test_a_table_holds_finite_numbers(self, value: float) -> None:
+        with pytest.raises(errors.InvalidFeatures, match="finite"):
+            Table(np.full((1, 1, 1), value))
+
+    def test_a_table_too_wide_to_release_is_refused(self) -> None:
+        with pytest.raises(errors.ProblemTooLarge, match="width 1001"):
+            Table(np.zeros((1, 1, 1001)))
+
+    def test_one_hot_features_are_exact(self) -> None:
+        hot = features.one_hot(3, 2)
+        assert (hot.psi.reshape(6, 6) == np.eye(6) * ONE).all()
+        assert features.dimension(hot) == 6
+
+
+def _rounds_to_one(a: int) -> bool:
+    b = math.isqrt(ONE**2 - a * a) + 1
+    return Fraction(a * a + b * b, ONE**2) <= Fraction(10**9 + 1, 10**9)
+
+
+class TestBins:
+    @pytest.mark.parametrize(
+        ("edges", "text"),
+        [
+            ({}, "at least one column"),
+            ({"weight": [1.0]}, "'weight', which the states do not have"),
+            ({"age": []}, "'age' must ascend"),
+            ({"age": [3.0, 2.0]}, "'age' must ascend"),
+            ({"age": [3.0, 3.0]}, "'age' must ascend"),
+            ({"age": [0.0]}, "bounds 0 to 100"),
+            ({"age": [100.0]}, "bounds 0 to 100"),
+            ({"age": [50.0], "pulse": [np.nan]}, "'pulse' must ascend"),
+        ],
+    )
+    def test_edges_are_refused_with_their_column(self, edges: Any, text: str) -> None:
+        with pytest.raises(errors.InvalidFeatures, match=text):
+            Bins.of(VECTOR, 2, edges)
+
+    def test_a_column_named_twice_is_refused(self) -> None:
+        with pytest.raises(errors.InvalidFeatures, match="twice"):
+            Bins(VECTOR, 2, (("age", (1.0,)), ("age", (2.0,))))
+
+    def test_too_many_cells_are_refused(self) -> None:
+        cuts = [float(x) for x in np.linspace(0.01, 0.99, 400)]
+        with pytest.raises(errors.ProblemTooLarge):
+            Bins.of(VECTOR, 2, {"age": cuts, "pulse": cuts})
+
+    def test_an_edge_belongs_to_the_cell_above_it(self) -> None:
+        bins = Bins.of(VECTOR, 2, {"age": [18.0, 65.0]})
+        ages = [-math.inf, -5.0, 0.0, math.nextafter(18.0, 0), 18.0, 64.9, 65.0, 100.0, math.inf]
+        assert bins.cells(np.array([[age, 0.0] for age in ages])).tolist() == [0, 0, 0, 0, 1, 1, 2, 2, 2]
+
+    def test_cells_of_two_columns_are_all_different(self) -> None:
+        bins = Bins.of(VECTOR, 3, {"age": [18.0, 65.0], "pulse": [0.0]})
+        middles = np.array(list(itertools.product([9.0, 30.0, 80.0], [-0.5, 1.0])))
+        assert bins.cells(middles).tolist() == list(range(6))
+        assert (bins.states, bins.groups, features.dimension(bins)) == (6, 18, 18)
+        assert len(np.unique(bins.group)) == 18
+        assert (bins.psi == ONE).all()
+
+
+class TestBlocks:
+    @pytest.mark.parametrize(
+        ("terms", "text"), [((), "each of them once"), (("age", "age"), "each of them once"), (("sex",), "'sex'")]
+    )
+    def test_terms_are_refused_by_name(self, terms: Any, text: str) -> None:
+        with pytest.raises(errors.InvalidFeatures, match=text):
+            Blocks(VECTOR, 2, terms)
+
+    def test_terms_are_scaled_columns_and_the_constant(self) -> None:
+        blocks = Blocks(VECTOR, 2, ("pulse", "1", "age"))
+        found = blocks.psi(np.array([[0.0, 3.0], [50.0, 1.0], [75.0, -1.0], [-math.inf, 1e300]])) / ONE * math.sqrt(3)
+        expected = [[1, 1, -1], [0, 1, 0], [-1, 1, 0.5], [1, 1, -1]]
+        assert found == pytest.approx(np.array(expected), abs=2**-15)
+
+    @untimed
+    @given(
+        st.lists(st.floats(allow_nan=False), min_size=1, max_size=12),
+        st.floats(-1e300, 1e300),
+        st.floats(1e-300, 1e300),
+    )
+    def test_no_state_is_longer_than_one_on_the_grid(self, state: list[float], low: float, gap: float) -> None:
+        if low + gap <= low:
+            return
+        names = tuple(f"c{index}" for index in range(len(state)))
+        blocks = Blocks(Vector(names, ((low, low + gap),) * len(state)), 1, (*names, "1"))
+        psi = blocks.psi(np.array([state, [low] * len(state), [low + gap] * len(state)]))
+        assert max(squared(psi)) <= ONE**2
+        assert (psi == np.trunc(psi)).all()
+
+    @pytest.mark.parametrize("width", range(1, 31))
+    def test_the_corners_come_as_close_to_one_as_the_grid_allows(self, width: int) -> None:
+        names = tuple(f"c{index}" for index in range(width))
+        blocks = Blocks(Vector(names, ((0.0, 1.0),) * width), 1, names)
+        longest = squared(blocks.psi(np.ones((1, width))))[0]
+        assert width * (ONE / math.sqrt(width) - 1) ** 2 - 1 <= longest <= ONE**2
+
+
+class TestCheck:
+    def test_a_map_belongs_to_its_schema(self) -> None:
+        discrete, vector = Schema(2, Discrete(3), 2), Schema(2, VECTOR, 2)
+        blocks, bins = Blocks(VECTOR, 2, ("1",)), Bins.of(VECTOR, 2, {"age": [50.0]})
+        features.check(features.one_hot(3, 2), discrete)
+        features.check(blocks, vector)
+        features.check(bins, vector)
+        for wrong in (features.one_hot(4, 2), features.one_hot(3, 3), blocks, bins):
+            with pytest.raises(errors.InvalidFeatures):
+                features.check(wrong, discrete)
+        for other in (features.one_hot(3, 2), Blocks(VECTOR, 3, ("1",)), replace(bins, actions=3)):
+            with pytest.raises(errors.InvalidFeatures):
+                features.check(other, vector)
+        with pytest.raises(errors.InvalidFeatures, match="other state columns or bounds"):
+            features.check(Blocks(Vector(("age",), ((0.0, 1.0),)), 2, ("1",)), vector)
+
+
+# --- binned trajectories -----------------------------------------------------------------------------------------
+
+
+def vectors(rng: np.random.Generator, *shape: int) -> Any:
+    inside = rng.uniform(VECTOR.low, VECTOR.high, (*shape, 2))
+    return np.where(rng.random(inside.shape) < 0.1, rng.choice([np.nan, np.inf, -np.inf], inside.shape), inside)
+
+
+class TestBinned:
+    @pytest.mark.parametrize("dynamics", ["per_step", "stationary"])
+    def test_binned_trajectories_are_those_of_the_cells(self, dynamics: Any) -> None:
+        rng, size = np.random.default_rng(0), 80
+        schema = Schema(3, VECTOR, 2)
+        block = Block(
+            units=np.arange(size),
+            lengths=rng.integers(0, 4, size),
+            states=vectors(rng, 3, size),
+            actions=rng.integers(0, 2, (3, size)),
+            rewards=rng.random((3, size)),
+            endings=rng.integers(0, 3, size),
+            final=vectors(rng, size),
+        )
+
+        def cell(state: Any) -> int:
+            if any(math.isnan(x) for x in state):
+                return -1
+            return 2 * (int(state[0] >= 18) + int(state[0] >= 65)) + int(state[1] >= 0.5)
+
+        direct = replace(
+            block, states=np.apply_along_axis(cell, -1, block.states), final=np.apply_along_axis(cell, -1, block.final)
+        )
+        bins = Bins.of(VECTOR, 2, {"age": [18.0, 65.0], "pulse": [0.5]})
+        found = features.binned(Trajectories(schema, size, [block]), bins)
+        expected = Trajectories(replace(schema, states=Discrete(6)), size, [direct])
+        assert found.schema == expected.schema
+        asked: Any = [kind(found.schema, dynamics) for kind in (VisitCounts, TransitionCounts, RewardSums)]
+        for one, other in zip(sums.totals(asked, found), sums.totals(asked, expected), strict=True):
+            assert (one == other).all()
+            assert one.any()
+        # And what the linear learners count in the same cells is the same.
+        if dynamics == "per_step":
+            (gram,) = sums.totals([Gram(schema, bins, 2)], Trajectories(schema, size, [block]))
+            assert (gram.reshape(6, 2) == sums.totals(asked[:1], found)[0][2] * ONE**2).all()
+
+    def test_they_can_be_read_again_and_must_fit_the_bins(self) -> None:
+        schema = Schema(3, VECTOR, 2)
+        bins = Bins.of(VECTOR, 2, {"age": [18.0]})
+        assert [len(list(features.binned(Trajectories(schema, 1, []), bins).blocks)) for _ in range(2)] == [0, 0]
+        with pytest.raises(errors.InvalidFeatures):
+            features.binned(Trajectories(Schema(3, Discrete(2), 2), 1, []), bins)
+
+
+# --- purity ------------------------------------------------------------------------------------------------------
+
+WIDTHS = pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 9, 17, 40])
+
+
+def check_pure(evaluate: Callable[[Any], Any], rows: int) -> None:
+    """A record gives the same bits alone, in company, and in any other company; records are along the last axis."""
+    everyone = np.arange(rows)
+    together = evaluate(everyone)
+    for size in (1, 2, 3, 5, 8, 100):
+        apart = [evaluate(everyone[start : start + size]) for start in range(0, rows, size)]
+        assert np.concatenate(apart, axis=-1).tobytes() == together.tobytes(), f"in groups of {size}"
+    turned = evaluate(everyone[::-1].copy())
+    assert np.ascontiguousarray(turned[..., ::-1]).tobytes() == together.tobytes()
+
+
+def continuous(width: int, rows: int = 301) -> tuple[Blocks, Any, Any]:
+    names = tuple(f"c{index}" for index in range(width))
+    blocks = Blocks(Vector(names, ((-1.0, 1.0),) * width), 3, names)
+    rng = np.random.default_rng(width)
+    return blocks, rng.uniform(-1.1, 1.1, (rows, width)), rng
+
+
+class TestPurity:
+    @WIDTHS
+    def test_features_are_a_records_own(self, width: int) -> None:
+        blocks, states, _ = continuous(width)
+        check_pure(lambda rows: np.ascontiguousarray(blocks.psi(states[rows]).T), len(states))
+
+    @WIDTHS
+    def test_scores_are_a_records_own(self, width: int) -> None:
+        blocks, states, rng = continuous(width)
+        root = rng.normal(size=(3, width, width))
+        inverse = root @ root.transpose(0, 2, 1)
+        score = linear_score(rng.normal(size=(3, width)) * 30, inverse, 0.3, -1.0, 1e6)
+        psi = blocks.psi(states)
+        check_pure(lambda rows: score.spread(psi[rows]), len(psi))
+        check_pure(lambda rows: score.of(psi[rows]), len(psi))
+
+    @WIDTHS
+    def test_deviations_are_a_records_own(self, width: int) -> None:
+        blocks, states, rng = continuous(width)
+        square, mean = (on_grid(rng.normal(size=(3, width)) * scale) for scale in (50, 3))
+        deviation = LinearDeviation(square, mean, 9.0)
+        psi, actions = blocks.psi(states), rng.integers(0, 3, len(states))
+        check_pure(lambda rows: deviation.of(psi[rows], actions[rows]), len(psi))
+
+    def test_the_score_is_the_formula_it_says(self) -> None:
+        blocks, states, rng = continuous(4)
+        root, weights = rng.normal(size=(3, 4, 4)), rng.normal(size=(3, 4))
+        inverse = root @ root.transpose(0, 2, 1)
+        phi = blocks.psi(states) / ONE
+        raw = phi @ weights.T - 0.1 * np.sqrt(np.einsum("ri,aij,rj->ra", phi, inverse, phi)) - 0.01
+        found = linear_score(weights, inverse, 0.1, 0.01, 0.5).of(blocks.psi(states)).T
+        assert found == pytest.approx(np.clip(raw, 0.0, 0.5), abs=1e-7)
+
+    @pytest.mark.parametrize("width", [3, 9])
+    def test_what_a_learner_hands_to_the_curator_is_a_records_own(self, width: int) -> None:
+        blocks, states, rng = continuous(width)
+        asked: list[Any] = []
+
+        class Watched(Curator):
+            def ask(self, *queries: Query) -> list[Answer]:
+                asked.extend(query.statistic for query in queries)
+                return super().ask(*queries)
+
+        schema = Schema(3, blocks.vector, 3)
+        parameters = vapvi.Parameters(blocks, variance="estimated", ridge=0.01, e=0.0, c=0.001)
+        share = Concentrated(Fraction(1))
+        vapvi.learn(Watched(Trajectories(schema, 100, []), share.rho), share, parameters)
+        psi, actions = blocks.psi(states), rng.integers(0, 3, len(states))
+        deviations = [s.deviation for s in asked if isinstance(s.deviation, LinearDeviation)]
+        scores: list[LinearScore] = [
+            s.value.score for s in asked if isinstance(s, Moment) and isinstance(s.value, LinearValue)
+        ]
+        assert deviations
+        assert scores
+        for deviation in deviations:
+            check_pure(lambda rows, d=deviation: d.of(psi[rows], actions[rows]), len(psi))  # type: ignore[misc]
+        for score in scores:
+            check_pure(lambda rows, s=score: s.of(psi[rows]), len(psi))  # type: ignore[misc]

@@ -1,0 +1,292 @@
+"""The public schema and its refusals, and what a record is: bounded, complete, and its trajectory's own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discretion import errors
+from discretion.learning import sums, trajectories
+from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, UNKNOWN, Block, Bounded, Discrete, Schema, Vector
+from discretion.learning.trajectories import Trajectories as Dataset
+
+untimed = settings(deadline=None)
+STATES, ACTIONS, HORIZON = 3, 2, 4
+HUGE = 10**400  # an integer that JSON can write and no float can hold
+SCHEMA = Schema(HORIZON, Discrete(STATES), ACTIONS)
+PLANE = Schema(2, Vector(("a", "b"), ((0.0, 1.0), (-2.0, 2.0))), ACTIONS)
+
+
+def schema(**changed: Any) -> Schema:
+    given: dict[str, Any] = {"horizon": HORIZON, "states": Discrete(STATES), "actions": ACTIONS}
+    return Schema(**given | changed)
+
+
+class TestSchema:
+    @pytest.mark.parametrize("value", [0, -1, 10**9, HUGE, 1.0, True, "3", None], ids=repr)
+    @pytest.mark.parametrize(
+        ("field", "name"),
+        [("horizon", "horizon"), ("actions", "number of actions"), ("per_unit", "most trajectories of a unit")],
+    )
+    def test_a_size_that_is_no_whole_number_in_range_is_refused_by_name(
+        self, field: str, name: str, value: object
+    ) -> None:
+        with pytest.raises(errors.InvalidSchema, match=f"(?i){name} must be a whole number"):
+            schema(**{field: value})
+
+    @pytest.mark.parametrize(
+        "bounds",
+        [
+            *[(1.0, 0.0), (0.0, 0.0), (np.nan, 1.0), (0.0, np.inf), (0.0,), (0.0, 1.0, 2.0), ("0", 1.0), (False, True)],
+            *[(0, HUGE), (-HUGE, 0), (-1.7e308, 1.7e308)],
+        ],
+        ids=lambda bounds: repr(bounds)[:30],
+    )
+    def test_a_range_that_is_no_finite_interval_is_refused_by_name(self, bounds: Any) -> None:
+        with pytest.raises(errors.InvalidSchema, match="reward range"):
+            schema(reward=bounds)
+        with pytest.raises(errors.InvalidSchema, match="total reward"):
+            schema(total=bounds)
+        with pytest.raises(errors.InvalidSchema, match="bounds of state column 'b'"):
+            Vector(("a", "b"), ((0.0, 1.0), bounds))
+
+    @pytest.mark.parametrize("total", [(1.0, 2.0), (-2.0, -1.0)])
+    def test_a_total_that_excludes_its_start_is_refused(self, total: Any) -> None:
+        with pytest.raises(errors.InvalidSchema, match="must contain 0"):
+            schema(total=total)
+
+    @pytest.mark.parametrize(
+        ("reward", "low", "width", "idle"),
+        [
+            ((0.0, 1.0), 0.0, 1.0, 0.0),
+            ((-1.0, 3.0), -1.0, 4.0, 0.25),
+            ((-5.0, -1.0), -5.0, 5.0, 1.0),
+            ((2.0, 4.0), 0.0, 4.0, 0.0),
+            ((-3, 1), -3.0, 4.0, 0.75),
+        ],
+    )
+    def test_rewards_are_scaled_from_a_range_that_contains_zero(
+        self, reward: Any, low: float, width: float, idle: float
+    ) -> None:
+        found = schema(reward=reward)
+        assert (found.low, found.width, found.idle) == (low, width, idle)
+        assert found.scaled(np.array([low, 0.0, low + width])).tolist() == [0.0, idle, 1.0]
+
+    @untimed
+    @given(st.floats(-100, 100), st.floats(0.001, 100), st.lists(st.floats(0, 1), min_size=1, max_size=6))
+    def test_a_scaled_total_is_read_back_in_the_declared_unit(
+        self, low: float, gap: float, shares: list[float]
+    ) -> None:
+        found = schema(reward=(low, low + gap))
+        rewards = found.low + np.array(shares) * found.width
+        total = found.unscaled(found.scaled(rewards).sum(keepdims=True), len(shares))
+        assert total[0] == pytest.approx(rewards.sum(), abs=1e-9)
+
+
+class TestStates:
+    @pytest.mark.parametrize("count", [0, -1, 10**9, HUGE, 2.0, True])
+    def test_a_number_of_states_out_of_range_is_refused(self, count: Any) -> None:
+        with pytest.raises(errors.InvalidSchema, match="number of states"):
+            Discrete(count)
+
+    @pytest.mark.parametrize("columns", [("a", "a"), ("a", "")])
+    def test_columns_need_names_once_each(self, columns: Any) -> None:
+        with pytest.raises(errors.InvalidSchema, match="names, each of them once"):
+            Vector(columns, ((0.0, 1.0), (0.0, 1.0)))
+
+    def test_there_must_be_columns_and_as_many_bounds(self) -> None:
+        with pytest.raises(errors.InvalidSchema, match="number of state columns"):
+            Vector((), ())
+        with pytest.raises(errors.InvalidSchema, match="as many bounds, not 1"):
+            Vector(("a", "b"), ((0.0, 1.0),))
+
+    @pytest.mark.parametrize("units", [0, -1, 10**11, 1.0, True])
+    def test_a_number_of_units_out_of_range_is_refused(self, units: Any) -> None:
+        with pytest.raises(errors.InvalidSchema, match="number of units"):
+            Dataset(SCHEMA, units, [])
+
+
+# --- records -----------------------------------------------------------------------------------------------------
+
+
+def block(paths: list[list[int]], endings: list[int], final: list[int] | None = None, **given: Any) -> Block:
+    """Trajectories given by their states; action 1 in even states, rewards 0.25."""
+    padded = np.array([path + [0] * (HORIZON - len(path)) for path in paths]).T
+    return Block(
+        units=np.arange(len(paths)) if "units" not in given else np.array(given["units"]),
+        lengths=np.array([len(path) for path in paths]),
+        states=padded,
+        actions=(padded + 1) % 2,
+        rewards=np.full(padded.shape, 0.25) if "rewards" not in given else np.array(given["rewards"]).T,
+        endings=np.array(endings),
+        final=np.zeros(len(paths), dtype=int) if final is None else np.array(final),
+    )
+
+
+def successors(found: Block, step: int) -> list[tuple[int, int, bool]]:
+    records = Bounded(SCHEMA, 10, found).records(step)
+    return list(zip(records.rows.tolist(), records.successors.tolist(), records.known.tolist(), strict=True))
+
+
+class TestRecords:
+    def test_each_ending_has_its_successor(self) -> None:
+        found = block([[0, 1], [0, 1], [0, 1]], [ENDED, CUT_BEFORE, CUT], final=[2, 2, 2])
+        assert successors(found, 0) == [(0, 1, True), (1, 1, True), (2, 1, True)]
+        assert successors(found, 1) == [(0, STATES, True), (1, 2, True), (2, UNKNOWN, False)]
+        assert successors(found, 2) == []
+
+    def test_the_horizon_ends_like_any_last_step(self) -> None:
+        found = block([[0, 1, 2, 0]] * 3, [ENDED, CUT_BEFORE, CUT], final=[1, 1, 1])
+        assert successors(found, HORIZON - 1) == [(0, STATES, True), (1, 1, True), (2, UNKNOWN, False)]
+
+    def test_a_successor_outside_the_schema_is_unknown(self) -> None:
+        found = block([[0, 7], [0, -1], [0]], [ENDED, ENDED, CUT_BEFORE], final=[0, 0, 9])
+        assert [known for _, _, known in successors(found, 0)] == [False, False, False]
+        assert successors(found, 1) == []
+
+    def test_a_nameless_ending_is_unknown(self) -> None:
+        assert [s for _, s, _ in successors(block([[0]] * 3, [-1, 3, 99]), 0)] == [UNKNOWN] * 3
+
+    def test_only_the_end_is_marked_as_ended(self) -> None:
+        records = Bounded(SCHEMA, 10, block([[0], [0], [0, 1]], [ENDED, CUT_BEFORE, ENDED])).records(0)
+        assert records.ended.tolist() == [True, False, False]
+
+    def test_rewards_are_clipped_and_missing_ones_are_zero(self) -> None:
+        found = schema(reward=(-1.0, 3.0))
+        given = [[5.0, -5.0, np.nan, 1.0], [np.inf, -np.inf, 0.0, -0.0]]
+        bounded = Bounded(found, 10, block([[0] * 4] * 2, [CUT] * 2, rewards=given))
+        assert [bounded.records(h).rewards.tolist() for h in range(4)] == [[1, 1], [0, 0], [0.25, 0.25], [0.5, 0.25]]
+
+    def test_vectors_with_a_missing_number_count_nowhere_and_wide_ones_do(self) -> None:
+        states = np.array([[[0.5, 0.0], [np.nan, 0.0], [np.inf, -9.0]], [[np.nan, 0.0], [0.5, 0.0], [0.5, 0.0]]])
+        found = trajectories.block_of(states, np.zeros((2, 3), dtype=int), np.zeros((2, 3)), final=states[0])
+        first, last = (Bounded(PLANE, 3, found).records(step) for step in range(2))
+        assert first.rows.tolist() == [0, 2]
+        assert first.known.tolist() == [False, True]
+        assert last.rows.tolist() == [1, 2]
+        assert last.known.tolist() == [False, True]
+        assert not np.isnan(np.asarray(first.successors, dtype=float)).any()
+
+    def test_a_block_of_arrays_is_one_full_trajectory_for_each_unit(self) -> None:
+        found = trajectories.block_of(np.zeros((4, 2), dtype=int), np.zeros((4, 2), dtype=int), np.zeros((4, 2)))
+        assert (found.units.tolist(), found.lengths.tolist(), found.endings.tolist()) == ([0, 1], [4, 4], [CUT, CUT])
+
+
+class TestAdmission:
+    def admitted(self, positions: list[int], per_unit: int = 1, units: int = 5) -> list[int]:
+        found = block([[0]] * len(positions), [ENDED] * len(positions), units=positions)
+        rows = Bounded(schema(per_unit=per_unit), units, found).records(0).rows
+        return [positions[row] for row in rows]
+
+    def test_a_unit_has_the_trajectories_it_may_have(self) -> None:
+        assert self.admitted([0, 0, 0, 1, 2, 2]) == [0, 1, 2]
+        assert self.admitted([0, 0, 0, 1, 2, 2], per_unit=2) == [0, 0, 1, 2, 2]
+
+    def test_positions_that_are_nobodys_count_nowhere(self) -> None:
+        assert self.admitted([-1, 0, 4, 5, 6]) == [0, 4]
+
+    @pytest.mark.parametrize("between", [1, -1, 2])
+    def test_a_unit_has_no_more_of_them_when_they_are_scattered(self, between: int) -> None:
+        for per_unit in (1, 2):
+            assert self.admitted([3, between] * 6, per_unit).count(3) <= per_unit
+
+    @pytest.mark.parametrize("second", [[3], [0, 3], [3, 3, 4]])
+    def test_a_unit_that_comes_again_in_a_later_block_counts_once(self, second: list[int]) -> None:
+        blocks = [block([[0]] * len(units), [ENDED] * len(units), units=units) for units in ([0, 3], second)]
+        (visits,) = sums.totals([VisitCounts(SCHEMA)], Dataset(SCHEMA, 5, blocks))
+        assert visits.sum() == 2 + second.count(4)
+
+
+class TestTotal:
+    def rewards(self, bounds: tuple[float, float], given: list[list[float]], reward: Any = (-1.0, 1.0)) -> Any:
+        found = schema(reward=reward, total=bounds)
+        bounded = Bounded(found, 10, block([[0] * 4] * len(given), [CUT] * len(given), rewards=given))
+        return np.array([bounded.records(h).rewards for h in range(4)]).T * found.width + found.low
+
+    def test_each_trajectorys_running_total_stays_within_its_bounds(self) -> None:
+        found = self.rewards((-1.0, 1.0), [[1, 1, -1, -1], [-1, -1, -1, 1], [0.5, 0.25, 0.25, 0.25]])
+        assert found.tolist() == [[1, 0, -1, -1], [-1, 0, 0, 1], [0.5, 0.25, 0.25, 0]]
+
+    @untimed
+    @given(st.lists(st.lists(st.floats(-9, 9), min_size=4, max_size=4), min_size=1, max_size=4), st.floats(0.1, 3))
+    def test_no_trajectory_passes_it_and_each_is_bounded_alone(self, given_: Any, high: float) -> None:
+        together = self.rewards((-0.5, high), given_)
+        running = together.cumsum(axis=1)
+        assert (running <= high + 1e-9).all()
+        assert (running >= -0.5 - 1e-9).all()
+        alone = [self.rewards((-0.5, high), [one])[0] for one in given_]
+        assert (together == np.array(alone)).all()
+
+    def test_the_widest_bounds_there_are_raise_no_warning(self) -> None:
+        found = self.rewards((0.0, 1.5e308), [[1e308] * 4], reward=(0.0, 1e308))
+        assert found[0].tolist() == pytest.approx([1e308, 0.5e308, 0, 0])
+
+
+# --- counting by hand --------------------------------------------------------------------------------------------
+
+
+def by_hand(found: Block, dynamics: str) -> dict[str, Any]:
+    """What the statistics say they count, one trajectory and step at a time."""
+    tables = 1 if dynamics == "stationary" else HORIZON
+    visits = np.zeros((tables, STATES, ACTIONS), dtype=int)
+    moves = np.zeros((tables, STATES, ACTIONS, STATES + 1), dtype=int)
+    rewards = np.zeros((tables, STATES, ACTIONS))
+    for row, length in enumerate(found.lengths):
+        seen = set()
+        for step in range(min(length, HORIZON)):
+            state, action = int(found.states[step, row]), int(found.actions[step, row])
+            last, ending = step == min(length, HORIZON) - 1, found.endings[row]
+            following = int(found.final[row] if last else found.states[step + 1, row])
+            following = STATES if last and ending == ENDED else following if 0 <= following < STATES else UNKNOWN
+            if last and ending not in (ENDED, CUT_BEFORE):
+                following = UNKNOWN
+            if following == UNKNOWN and step == HORIZON - 1 and dynamics == "per_step":
+                following = STATES
+            cell = (0 if tables == 1 else step, state, action)
+            if not (0 <= state < STATES and 0 <= action < ACTIONS) or following == UNKNOWN:
+                continue
+            if tables == 1 and cell in seen:
+                continue
+            seen.add(cell)
+            visits[cell] += 1
+            moves[(*cell, following)] += 1
+            rewards[cell] += found.rewards[step, row] - 0.5
+    return {"visits": visits, "moves": moves, "rewards": rewards}
+
+
+class TestCounting:
+    @pytest.mark.parametrize("dynamics", ["per_step", "stationary"])
+    @pytest.mark.parametrize("seed", range(8))
+    def test_visits_transitions_and_rewards_are_those_counted_by_hand(self, dynamics: Any, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        size = 40
+        found = Block(
+            units=np.arange(size),
+            lengths=rng.integers(0, HORIZON + 3, size),
+            states=rng.integers(-1 if seed % 2 else 0, STATES + seed % 2, (HORIZON, size)),
+            actions=rng.integers(0, ACTIONS + seed % 2, (HORIZON, size)),
+            rewards=rng.choice([0.0, 0.25, 0.5, 1.0], (HORIZON, size)),
+            endings=rng.integers(0, 4, size),
+            final=rng.integers(-1, STATES + 1, size),
+        )
+        asked: Any = [VisitCounts(SCHEMA, dynamics), TransitionCounts(SCHEMA, dynamics), RewardSums(SCHEMA, dynamics)]
+        visits, moves, rewards = sums.totals(asked, Dataset(SCHEMA, size, [found]))
+        hand = by_hand(found, dynamics)
+        assert (visits.ravel() == hand["visits"].ravel()).all()
+        assert (moves.ravel() == hand["moves"].ravel()).all()
+        assert (rewards.ravel() == hand["rewards"].ravel() * 2**16).all()
+
+    def test_some_rows_are_those_of_the_whole_table(self) -> None:
+        found = Dataset(SCHEMA, 3, [block([[0, 1, 2, 0], [1, 1], [2]], [ENDED, CUT, ENDED])])
+        rows = np.array([1, 2, 8, 23])
+        whole, some = sums.totals([TransitionCounts(SCHEMA), TransitionCounts(SCHEMA, rows=rows)], found)
+        assert (some == whole[rows]).all()
+        assert whole.sum() == 6
+
+    @pytest.mark.parametrize("kind", [VisitCounts, TransitionCounts, RewardSums])
+    def test_vector_states_are_to_be_binned_first(self, kind: Any) -> None:
+        with pytest.raises(errors.InvalidParameter, match="bin the columns"):
+            _ = kind(PLANE).shape
