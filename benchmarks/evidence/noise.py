@@ -19,7 +19,7 @@ from discretion.privacy import noise
 
 _SIGMAS = ["0.3", "1", "6.3", "50", "126", "127", "1000", "1000000"]  # 126 is the last with a table of its own
 _SCALES = ["0.3", "1", "6.5", "20", "21", "1000", "100000"]  # 20 likewise
-_SUMMARY = Path(__file__).with_suffix(".json")
+SUMMARY = Path(__file__).with_suffix(".json")
 
 
 @dataclass(frozen=True)
@@ -58,19 +58,24 @@ def examine(case: Case, draws: int) -> dict[str, object]:
     return {"name": case.name, "genuine": case.genuine, "passed": passed, "p": fit.p, **asdict(fit)}
 
 
+def run(draws: int, output: Path) -> bool:
+    """Examine every law, write the summary, and say whether all is as it should be."""
+    rows = []
+    for case in cases():
+        rows.append(examine(case, draws))
+        print(f"{'ok ' if rows[-1]['passed'] else 'BAD'} {case.name}: p = {rows[-1]['p']:.3g}", flush=True)
+    passed = all(row["passed"] for row in rows)
+    summary = {"draws": draws, "alarm": goodness.ALARM, "passed": passed, "laws": rows}
+    output.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    return passed
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=10**8, help="draws for each law")
-    parser.add_argument("--output", type=Path, default=_SUMMARY, help="where the summary goes")
+    parser.add_argument("--output", type=Path, default=SUMMARY, help="where the summary goes")
     options = parser.parse_args()
-    rows = []
-    for case in cases():
-        rows.append(examine(case, options.draws))
-        print(f"{'ok ' if rows[-1]['passed'] else 'BAD'} {case.name}: p = {rows[-1]['p']:.3g}", flush=True)
-    passed = all(row["passed"] for row in rows)
-    summary = {"draws": options.draws, "alarm": goodness.ALARM, "passed": passed, "laws": rows}
-    options.output.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
-    return 0 if passed else 1
+    return 0 if run(options.draws, options.output) else 1
 
 
 if __name__ == "__main__":

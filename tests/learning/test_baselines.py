@@ -154,12 +154,14 @@ class TestBehaviourCloning:
             baselines.behaviour_cloning(Trajectories(Schema(2, PLANE, 2), 1, []))
 
 
-def regressed(world: World, features: maps.FeatureMap, C: float, D: float, *, split: bool, weighted: bool) -> Any:
+def regressed(
+    world: World, features: maps.FeatureMap, C: float, D: float, *, split: bool, weighted: bool, table: Any = None
+) -> Any:
     """The transcription without noise, as scores of every state or of some places."""
     d = maps.dimension(features)
     constants = transcriptions.LinearConstants(0.7, C, D, split, weighted)
     nothing = transcriptions.no_noise(world, d)
-    steps = transcriptions.dp_vapvi(world, curators.flat(features), d, nothing, constants)
+    steps = transcriptions.dp_vapvi(world, curators.flat(features), d, nothing, constants, table)
     return np.array([[step.Q(state) for state in places(world, features)] for step in steps])
 
 
@@ -172,7 +174,7 @@ def places(world: World, features: maps.FeatureMap) -> list[Any]:
 def mapped(kind: str, seed: int) -> tuple[World, maps.FeatureMap]:
     rng = np.random.default_rng(seed)
     mdp = worlds.tabular_mdp(rng, 6, 4, 2, ends=0.2)
-    world = worlds.sample(rng, mdp, 100, reward=RANGES[2 * (seed % 2)], per_unit=2)
+    world = worlds.sample(rng, mdp, 101, reward=RANGES[2 * (seed % 2)], per_unit=2)
     if kind == "table":
         return world, worlds.signed_features(rng, 4, 2, 3)
     scattered = worlds.scattered(rng, world)
@@ -202,6 +204,15 @@ class TestVapvi:
             theirs = regressed(world, features, 0.05, 2.0, split=split, weighted=True)
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=precision)
             assert (ours > 0.05).any()
+
+    @pytest.mark.parametrize("form", worlds.FORMS)
+    def test_it_takes_rewards_that_are_known(self, form: str) -> None:
+        world, features = mapped("table", 1)
+        reward = worlds.known(np.random.default_rng(1), world.schema, form)
+        ours = scores_of(world, features, baselines.vapvi, c=0.05, reward=reward)
+        theirs = regressed(world, features, 0.05, 0.0, split=False, weighted=True, table=reward.table)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
+        assert (ours > 0.05).any()
 
     @pytest.mark.parametrize("kind", ["tabular", "linear"])
     @pytest.mark.parametrize("seed", range(2))

@@ -18,8 +18,16 @@ from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Answer, Concentrated, Curator, Query
 from discretion.learning.features import ONE, Bins, Blocks, Table
 from discretion.learning.regressions import Gram, Moment
-from discretion.learning.trajectories import Block, Discrete, Schema, Trajectories, Vector
-from discretion.learning.values import LinearDeviation, LinearScore, LinearValue, linear_score, on_grid
+from discretion.learning.trajectories import Block, Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.values import (
+    LinearDeviation,
+    LinearScore,
+    LinearValue,
+    TableDeviation,
+    TableValue,
+    linear_score,
+    on_grid,
+)
 
 untimed = settings(deadline=None)
 VECTOR = Vector(("age", "pulse"), ((0.0, 100.0), (-1.0, 3.0)))
@@ -231,6 +239,34 @@ class TestBinned:
         assert [len(list(features.binned(Trajectories(schema, 1, []), bins).blocks)) for _ in range(2)] == [0, 0]
         with pytest.raises(errors.InvalidFeatures):
             features.binned(Trajectories(Schema(3, Discrete(2), 2), 1, []), bins)
+
+
+class TestRegressions:
+    """Grams and moments, each record by hand: what is truncated is φ/σ̃ and y/σ̃, and nothing after it."""
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("power", [1, 2])
+    def test_a_table_is_summed_record_by_record(self, weighted: bool, power: int) -> None:
+        rng, size = np.random.default_rng(power), 50
+        table = Table(rng.uniform(-0.5, 0.5, (3, 2, 4)))
+        sigma = 1 + rng.random((3, 2)) * weighted
+        deviation = TableDeviation(sigma) if weighted else None
+        value = TableValue(rng.uniform(0, 2, 4))
+        schema = Schema(2, Discrete(3), 2)
+        states, actions = rng.integers(0, 3, (2, size)), rng.integers(0, 2, (2, size))
+        rewards = rng.random((2, size))
+        block = block_of(states, actions, rewards, final=rng.integers(0, 3, size))
+        gram, moment = np.zeros((4, 4), dtype=object), np.zeros(4, dtype=object)
+        for s, a, r, following in zip(states[1], actions[1], rewards[1], block.final, strict=True):
+            psi = np.array([int(x) for x in table.psi[s, a] / sigma[s, a]], dtype=object)
+            target = (r + value.values[following] ** power) / sigma[s, a]
+            gram += np.outer(psi, psi)
+            moment += psi * int(min(target, 2.0) * ONE)
+        common = (schema, table, 1, "everyone", deviation)
+        asked: Any = [Gram(*common), Moment(*common, bound=2, reward=True, value=value, power=power)]
+        found = sums.totals(asked, Trajectories(schema, size, [block]))
+        assert (found[0][0] == gram).all()
+        assert (found[1][0] == moment).all()
 
 
 # --- purity ------------------------------------------------------------------------------------------------------

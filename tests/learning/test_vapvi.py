@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import baselines, policy, rewards, vapvi
+from discretion.learning import baselines, policy, rewards, values, vapvi
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Pure
 from discretion.learning.trajectories import Discrete, Schema
@@ -33,7 +33,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 @functools.cache
-def problem(kind: str, seed: int = 0, units: int = 150) -> tuple[World, maps.FeatureMap]:
+def problem(kind: str, seed: int = 0, units: int = 151) -> tuple[World, maps.FeatureMap]:
     """Ragged data of a random problem, several trajectories in some units and none in others, and a map for it.
 
     Rewards are high and many trajectories end early, so that the variance of the next value often passes 1.
@@ -241,6 +241,16 @@ class TestLearnedWeights:
             alone = [deviation.of(psi[i : i + 1], actions[i : i + 1])[0] for i in range(len(psi))]
             np.testing.assert_array_equal(deviation.of(psi, actions), alone)
         assert max(alone) > 1
+
+    @pytest.mark.parametrize("width", [3, 9, 20])
+    def test_a_record_s_score_is_its_own_whatever_stands_beside_it(self, width: int) -> None:
+        rng = np.random.default_rng(width)
+        rows: Any = rng.normal(size=(2, 50, width))
+        score = values.linear_score(rows[:, 0], np.linalg.inv(rows.swapaxes(1, 2) @ rows), 0.3, 0.0, 9.0)
+        psi = np.trunc(rng.uniform(-1, 1, size=(200, width)) / math.sqrt(width) * 2**16)
+        alone = np.concatenate([score.of(psi[i : i + 1]) for i in range(len(psi))], axis=1)
+        np.testing.assert_array_equal(score.of(psi), alone)
+        assert ((alone > 0) & (alone < 9)).mean() > 0.2
 
 
 class TestFallback:

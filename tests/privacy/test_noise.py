@@ -248,6 +248,28 @@ class TestExp:
             assert below <= exact <= below + noise._EXP_ERROR
 
 
+class TestWeights:
+    @pytest.mark.parametrize("law", TABLES)
+    @pytest.mark.parametrize("precision", [50, 64, 160])
+    def test_are_enclosed_together_with_their_tail(self, law: noise.Law, precision: int) -> None:
+        enclosed = noise._weights(law, precision, smallest=1 << precision // 3)
+        assert enclosed is not None
+        weights, error, tail = enclosed
+        with mpmath.workprec(600):
+            exact = [mpmath.exp(-real(law.exponent(k))) * 2**precision for k in range(3 * len(weights) + 20)]
+            kept, lost = mpmath.fsum(exact[: len(weights)]), mpmath.fsum(exact[len(weights) :])
+            assert all(weight <= weight_exact for weight, weight_exact in zip(weights, exact, strict=False))
+            assert 0 <= kept - sum(weights) <= error
+            assert lost <= tail
+
+    def test_the_error_bound_covers_the_worst_rounding(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With exponentials as far below the truth as they are allowed to be."""
+        exp = noise._exp
+        monkeypatch.setattr(noise, "_exp", lambda x, precision: (exp(x, precision + 30) + 2 + 2**30 >> 30) - 3)
+        self.test_are_enclosed_together_with_their_tail(gaussian_law(6), 160)
+        self.test_are_enclosed_together_with_their_tail(gaussian_law(LIMIT), 160)
+
+
 class TestFloors:
     @pytest.mark.parametrize("law", TABLES)
     @pytest.mark.parametrize("mirrored", [True, False])
@@ -423,6 +445,15 @@ class TestParts:
         law = gaussian_law(1000)
         assert self.attempt(law, [(3, 0, 0)], [2**32 - 1]) == [24]
         assert noise._settled_coin(Fraction(0), 2**32 - 1, Script())
+
+    @pytest.mark.parametrize(("more", "heads"), [(bytes(8), True), (b"\xff" * 8, False)])
+    def test_a_coin_inside_the_enclosure_of_its_probability_reads_on(self, more: bytes, heads: bool) -> None:
+        coin = 3 * 10**9
+        with mpmath.workprec(400):  # exp(-γ) lies half a unit of the first enclosure above the coin
+            gamma = Fraction(int(-mpmath.log((coin * 2**32 + mpmath.mpf(0.5)) / 2**64) * 2**300), 2**300)
+        script = Script(more)
+        assert noise._settled_coin(gamma, coin, script) is heads
+        assert not script.blocks
 
     def test_what_was_rejected_is_drawn_again(self) -> None:
         law = gaussian_law(1000)

@@ -3,12 +3,12 @@
 import math
 
 from discretion import errors
+from discretion.learning.trajectories import is_finite
 
 
 def number(value: object, name: str, *, low: float, high: float = math.inf, strictly: bool = False) -> None:
     """Refuse what is not a finite number from low to high (strictly: between them)."""
-    valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if valid and (low < value < high if strictly else low <= value <= high):  # type: ignore[operator]
+    if is_finite(value) and (low < value < high if strictly else low <= value <= high):  # type: ignore[operator]
         return
     between = f"{'strictly ' if strictly else ''}between {low:g} and {high:g}"
     wanted = between if math.isfinite(high) else f"{'above' if strictly else 'at least'} {low:g}"

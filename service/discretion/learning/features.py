@@ -107,7 +107,9 @@ class Bins:
 
     @classmethod
     def of(cls, vector: Vector, actions: int, edges: Mapping[str, Sequence[float]]) -> "Bins":
-        return cls(vector, actions, tuple((column, tuple(map(float, cuts))) for column, cuts in edges.items()))
+        """Cells are numbered in the order of the state's columns, whatever the order of the mapping."""
+        named = sorted(edges.items(), key=lambda edge: (*vector.columns, edge[0]).index(edge[0]))
+        return cls(vector, actions, tuple((column, tuple(map(float, cuts))) for column, cuts in named))
 
     def __post_init__(self) -> None:
         if not self.edges:

@@ -9,7 +9,6 @@ anything unless `value_lower_bound` says so, and none of today's modes meets a t
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -19,7 +18,7 @@ import rfc8785
 
 from discretion import errors
 from discretion.learning.features import Bins, Blocks
-from discretion.learning.trajectories import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector, is_finite
 from discretion.learning.values import LinearScore
 
 LEARNED: Final = "learned"
@@ -97,7 +96,7 @@ class Policy:
             raise errors.InvalidState(f"state must give exactly the columns {', '.join(self.states.columns)}.")
         values = [state[column] for column in self.states.columns]
         for column, value in zip(self.states.columns, values, strict=True):
-            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            if not is_finite(value):
                 raise errors.InvalidState(f"state column {column!r} must be a finite number.")
         return np.clip(np.array(values, dtype=np.float64), self.states.low, self.states.high)
 
@@ -139,7 +138,11 @@ def tabular(
 def _states_document(states: Discrete | Vector) -> Document:
     if isinstance(states, Discrete):
         return {"kind": "discrete", "count": states.count}
-    return {"kind": "vector", "columns": list(states.columns), "bounds": [list(b) for b in states.bounds]}
+    return {
+        "kind": "vector",
+        "columns": list(states.columns),
+        "bounds": [[float(low), float(high)] for low, high in states.bounds],
+    }
 
 
 def _table_document(rule: Table) -> Document:
@@ -174,12 +177,16 @@ def _linear_document(rule: Linear) -> Document:
 def parse(text: bytes | str) -> Policy:
     """Read a policy document back; anything that is not one is refused."""
     try:
-        document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-        return _policy(document)
+        written = text.decode("utf-8") if isinstance(text, bytes) else text
+        document = json.loads(written, object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant)
+        read = _policy(document)
+        if rfc8785.dumps(document) != read.canonical():
+            raise errors.InvalidPolicy("it says something that this version does not know.")
     except errors.Refusal as refusal:
         raise errors.InvalidPolicy(f"This is not a policy document: {refusal}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError):
         raise errors.InvalidPolicy("This is not a policy document; download it again.") from None
+    return read
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> Document:
@@ -189,6 +196,11 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> Document:
     return document
 
 
+def _integer(digits: str) -> int | float:
+    """RFC 8785 writes large floats without a point; as integers they would not be JSON numbers to everybody."""
+    return float(digits) if len(digits) > 15 else int(digits)
+
+
 def _no_constant(name: str) -> NoReturn:
     raise errors.InvalidPolicy(f"{name} is not a number.")
 
@@ -196,21 +208,21 @@ def _no_constant(name: str) -> NoReturn:
 def _policy(document: Document) -> Policy:
     states, horizon, actions = _states(document["states"]), document["horizon"], document["actions"]["count"]
     Schema(horizon, states, actions)  # refuses sizes out of range
-    labels = document["actions"]["labels"]
+    labels, name = document["actions"]["labels"], document.get("id")
+    if not all(isinstance(text, str) for text in (document["algorithm"], *(labels or ()), *([name] if name else ()))):
+        raise errors.InvalidPolicy("a name is not a text.")
     rule = _linear(document, states, actions) if "steps" in document else _table(document, states, actions)
     read = Policy(
-        str(document["algorithm"]),
+        document["algorithm"],
         horizon,
         states,
         actions,
         rule,
         None if labels is None else tuple(labels),
-        document.get("id"),
+        name,
     )
     if labels is not None and len(labels) != actions:
         raise errors.InvalidPolicy(f"{actions} actions need as many labels.")
-    if read.document().keys() != document.keys() or document["value_lower_bound"] is not None:
-        raise errors.InvalidPolicy("it has fields that this version does not know.")
     return read
 
 

@@ -41,6 +41,17 @@ MAX_ACTIONS: Final = 100_000
 MAX_COLUMNS: Final = 1_000
 MAX_UNITS: Final = 10**10
 MAX_PER_UNIT: Final = 10_000
+MAX_BOUND: Final = 1e100
+
+
+def is_finite(value: object) -> bool:
+    """Whether this is a number that float64 can hold; integers of any length may come from JSON."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _whole(value: object, name: str, low: int, high: int) -> None:
@@ -49,11 +60,10 @@ def _whole(value: object, name: str, low: int, high: int) -> None:
 
 
 def _interval(bounds: tuple[float, float], name: str) -> None:
-    numbers = len(bounds) == 2 and all(isinstance(b, int | float) and not isinstance(b, bool) for b in bounds)
-    if not (numbers and all(map(math.isfinite, bounds)) and bounds[0] < bounds[1]):
-        raise errors.InvalidSchema(f"{name} must be two finite numbers, the lower first, not {bounds!r}.")
-    if not math.isfinite(bounds[1] - bounds[0]):
-        raise errors.InvalidSchema(f"{name} is too wide to compute with: {bounds!r}.")
+    if len(bounds) != 2 or not all(map(is_finite, bounds)) or not bounds[0] < bounds[1]:
+        raise errors.InvalidSchema(f"{name} must be two finite numbers, the lower first.")
+    if max(map(abs, bounds)) > MAX_BOUND:
+        raise errors.InvalidSchema(f"{name} is too wide to compute with; scale it to at most {MAX_BOUND:g}.")
 
 
 @dataclass(frozen=True)
@@ -197,11 +207,9 @@ class Bounded:
         self._block = block
         self._found: dict[tuple[object, ...], object] = {}
         positions = np.asarray(block.units, dtype=np.int64)
-        ascending = np.maximum.accumulate(np.concatenate(([last + 1], positions)))[:-1]
         self._position = positions
         self.last = int(max(last, positions.max(initial=-1)))
-        fits = (positions >= ascending) & (positions >= 0) & (positions < units)
-        self._admitted = fits & (_rank(positions) < schema.per_unit)
+        self._admitted = (positions < units) & (_rank(positions, last) < schema.per_unit)
         self._lengths = np.clip(block.lengths, 0, schema.horizon)
 
     def once(self, key: tuple[object, ...], compute: Callable[[], _T]) -> _T:
@@ -269,12 +277,20 @@ class Bounded:
         )
 
 
-def _rank(positions: IntArray) -> IntArray:
-    """How many trajectories of the same unit stand before each one (units stand together)."""
+def _rank(positions: IntArray, last: int) -> IntArray:
+    """How many trajectories of the same unit stand before each one.
+
+    Units must ascend, in this block and after the `last` one of earlier blocks, with their trajectories side by side.
+    What stands elsewhere might be one too many of its unit, so its rank is past every limit.
+    """
+    highest = np.maximum.accumulate(np.concatenate(([last], positions)))[:-1]
+    starts = positions > highest
+    before = np.concatenate(([last], positions))[:-1]
+    repeats = (positions == before) & (positions == highest)
+    repeats[:1] = False
     index = np.arange(len(positions))
-    starts = np.ones(len(positions), dtype=bool)
-    starts[1:] = positions[1:] != positions[:-1]
-    return index - np.maximum.accumulate(np.where(starts, index, 0)) if len(positions) else index
+    rank = index - np.maximum.accumulate(np.where(starts, index, 0)) if len(positions) else index
+    return np.where(starts | repeats, rank, np.iinfo(np.int64).max)
 
 
 def block_of(

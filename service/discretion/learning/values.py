@@ -101,3 +101,7 @@ class LinearDeviation:
         mean = _products(self.mean, psi)[actions, rows]
         variance = np.clip(square, 0.0, self.ceiling**2) - np.clip(mean, 0.0, self.ceiling) ** 2
         return np.sqrt(np.maximum(1.0, variance))
+
+
+def linear_deviation(square: FloatArray, mean: FloatArray, ceiling: float) -> LinearDeviation:  # (A, p) each
+    return LinearDeviation(on_grid(square), on_grid(mean), ceiling)

@@ -42,11 +42,11 @@ from discretion.learning.curator import Answer, Curator, Query, Share, event_of
 from discretion.learning.regressions import Deviation, Gram, Moment, Value
 from discretion.learning.trajectories import FloatArray, Schema
 from discretion.learning.values import (
-    LinearDeviation,
     LinearScore,
     LinearValue,
     TableDeviation,
     TableValue,
+    linear_deviation,
     linear_score,
 )
 from discretion.privacy import events
@@ -299,7 +299,7 @@ class _Continuous(_Learner):
 
     def deviation(self, step: int, covariance: Answer, square: Answer, mean: Answer) -> Deviation:
         inverse = self.inverse(covariance)
-        return LinearDeviation(
+        return linear_deviation(
             self.solve(inverse, square), self.solve(inverse, mean), float(self.schema.horizon - step)
         )
 
