@@ -161,7 +161,7 @@ def _target(statistic: Moment, record: Record) -> float:
         following = value.values[-1 if outside else cell(statistic.features, record.successor)]
     else:
         following = value.end if outside else best(value.score, feature(statistic.features, record.successor, 0)[1])
-    return target + float(following) ** statistic.power
+    return target + float(following) ** (2 if statistic.squared else 1)
 
 
 def best(score: LinearScore, psi: FloatArray) -> float:

@@ -23,7 +23,7 @@ def run(sample: bool = False) -> dict[str, Any]:
             rhos=tuple(map(Rho.parse, (RHOS[0], RHOS[-1]) if sample else RHOS)),
             instances=2 if sample else 10,
             repetitions=1 if sample else 3,
-            calibration=calibration,  # type: ignore[arg-type]
+            calibration=calibration,
         )
         rows = list(simulation.run(design))
         result[calibration] = {"design": _design(design), "suboptimality": _table(rows)}

@@ -211,7 +211,7 @@ class TestDebit:
     def test_a_share_that_is_not_positive_is_refused(self, kind: Any, amount: Fraction) -> None:
         data = sealed()
         keeper = Curator(data, PLENTY)
-        with pytest.raises(errors.InvalidParameter, match="positive share"):
+        with pytest.raises(errors.InvalidNoiseScale, match="positive share"):
             keeper.ask(Query(VisitCounts(data.schema), kind(amount)))
         assert keeper.log == ()
 

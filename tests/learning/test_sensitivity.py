@@ -156,7 +156,7 @@ def regressed(schema: Schema, features: maps.FeatureMap, part: str = EVERYONE, s
             Gram(*common, weight),
             Moment(*common, weight, bound=1, reward=True),
             Moment(*common, weight, bound=2, value=value),
-            Moment(*common, weight, bound=4, value=value, power=2),
+            Moment(*common, weight, bound=4, value=value, squared=True),
             Moment(*common, weight, bound=3, reward=True, value=value),
         )
     ]

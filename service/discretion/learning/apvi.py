@@ -5,7 +5,7 @@ Adaptive pessimistic value iteration on noisy visit counts of a tabular MDP, wit
 | paper            | here                                                                                       |
 |------------------|--------------------------------------------------------------------------------------------|
 | n′_sa, n′_sas′   | `Release.visits`, `Release.transitions`: noised counts, the latter for the drawn rows only  |
-| E_ρ              | `Release.bound`: twice what no noise exceeds with probability 1 − δ                         |
+| E_ρ              | `noise_bound`: twice what no noise exceeds with probability 1 − δ                           |
 | ñ                | `consistent`: the count programme, eq. (final_choice)                                       |
 | P̃                | `_Kernel`: ñ_sas′/ñ_sa for the trusted rows                                                 |
 | C₁, C₂, C, δ, ι  | `Parameters.c1`, `.c2`, `.c`, `.delta`; ι = log(HSA/δ)                                      |
@@ -73,9 +73,9 @@ class Release:
     visits: IntArray  # (H, S, A), noised, not clipped
     rows: IntArray  # (R,) flat (h, s, a) of the rows drawn, ascending
     transitions: IntArray  # (R, S+1), noised, not clipped
-    rewards: FloatArray | None  # (H, S, A), noised sums of x − ½
-    bound: float  # E
-    reward_bound: float  # E_r
+    counted: tuple[events.Event, ...]  # how visits and transitions were noised
+    rewards: FloatArray | None = None  # (H, S, A), noised sums of x − ½
+    rewarded: events.Event | None = None  # how they were noised
 
 
 def _states(schema: Schema) -> int:
@@ -120,17 +120,23 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     schema = curator.schema
     visiting, moving, *rewarding = queries(schema, privacy, parameters)
     visits, *rewarded = curator.ask(visiting, *rewarding)
-    bound = max(noise_bound(curator.price(query), schema, parameters.delta) for query in (visiting, moving))
+    counted = (visits.event, curator.price(moving))
+    bound = _bound(counted, schema, parameters.delta)
     rows = np.flatnonzero(visits.grid > bound / 2) if lazy else np.arange(visits.grid.size)
     (transitions,) = curator.ask(Query(TransitionCounts(schema, rows=rows), moving.share))
     return Release(
         visits=visits.grid,
         rows=rows,
         transitions=transitions.grid,
+        counted=counted,
         rewards=rewarded[0].values if rewarded else None,
-        bound=bound,
-        reward_bound=noise_bound(rewarded[0].event, schema, parameters.delta) if rewarded else 0.0,
+        rewarded=rewarded[0].event if rewarded else None,
     )
+
+
+def _bound(counted: tuple[events.Event, ...], schema: Schema, delta: float) -> float:
+    """E_ρ of both tables."""
+    return max(noise_bound(event, schema, delta) for event in counted)
 
 
 def noise_bound(event: events.Event, schema: Schema, delta: float) -> float:
@@ -179,20 +185,21 @@ class _Kernel:
     actions: IntArray  # (R,)
     visits: FloatArray  # (R,) ñ_sa
     successors: FloatArray  # (R, S+1) P̃
+    bound: float  # E
 
 
-def _kernel(release: Release, step: int) -> _Kernel:
+def _kernel(release: Release, bound: float, step: int) -> _Kernel:
     """Eq. (mb_est): P̃ = ñ_sas′/ñ_sa where ñ_sa > E; the other rows are worth nothing (line 5: Γ = CH ≥ H)."""
     _, states, actions = release.visits.shape
     cells = states * actions
     start, stop = np.searchsorted(release.rows, [step * cells, (step + 1) * cells])
     cell = release.rows[start:stop] - step * cells
     totals = np.maximum(release.visits[step].ravel()[cell], 0).astype(np.float64)
-    counts = consistent(totals, np.maximum(release.transitions[start:stop], 0).astype(np.float64), release.bound)
+    counts = consistent(totals, np.maximum(release.transitions[start:stop], 0).astype(np.float64), bound)
     visits = counts.sum(axis=1)
-    trusted = visits > release.bound
+    trusted = visits > bound
     kernel = counts[trusted] / visits[trusted, None]
-    return _Kernel(cell[trusted] // actions, cell[trusted] % actions, visits[trusted], kernel)
+    return _Kernel(cell[trusted] // actions, cell[trusted] % actions, visits[trusted], kernel, bound)
 
 
 def _penalty(
@@ -202,11 +209,12 @@ def _penalty(
     horizon, successors = schema.horizon, kernel.successors.shape[1]
     iota = math.log(horizon * (successors - 1) * schema.actions / parameters.delta)
     spread = np.sqrt(variance) if parameters.pessimism == "bernstein" else float(horizon)
-    rate = np.sqrt(iota / (kernel.visits - release.bound))
+    rate = np.sqrt(iota / (kernel.visits - kernel.bound))
     penalty: FloatArray = parameters.c1 * spread * rate
-    penalty += parameters.c2 * successors * horizon * release.bound * iota / kernel.visits
-    if release.rewards is not None:
-        penalty += parameters.c1 / 2 * rate + (release.reward_bound + release.bound) / (2 * kernel.visits)
+    penalty += parameters.c2 * successors * horizon * kernel.bound * iota / kernel.visits
+    if parameters.reward is None and release.rewarded is not None:
+        noise = noise_bound(release.rewarded, schema, parameters.delta)
+        penalty += parameters.c1 / 2 * rate + (noise + kernel.bound) / (2 * kernel.visits)
     return penalty
 
 
@@ -225,10 +233,11 @@ def derive(release: Release, schema: Schema, parameters: Parameters) -> policy.P
     states = check(schema, parameters)
     horizon, actions = schema.horizon, schema.actions
     arrival = parameters.reward.on_arrival(schema) if parameters.reward is not None else 0.0
+    bound = _bound(release.counted, schema, parameters.delta)
     scores = np.zeros((horizon, states, actions))
     value = np.zeros(states + 1)  # line 2: Ṽ_{H+1} = 0
     for step in reversed(range(horizon)):
-        kernel = _kernel(release, step)
+        kernel = _kernel(release, bound, step)
         following = value + arrival
         mean = kernel.successors @ following
         variance = (kernel.successors * (following - mean[:, None]) ** 2).sum(axis=1)

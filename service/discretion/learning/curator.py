@@ -89,17 +89,11 @@ def _mechanism(statistic: sums.Statistic, share: Share) -> tuple[str, Fraction, 
         absolute = statistic.absolute_sensitivity
         if absolute is None:
             raise errors.InvalidParameter(f"The {statistic.name} can be released with zCDP only, not with pure ε-DP.")
-        return events.LAPLACE, absolute, events.laplace_scale(absolute, _positive(share.epsilon))
-    squared, rho = statistic.squared_sensitivity, _positive(share.rho)
+        return events.LAPLACE, absolute, events.laplace_scale(absolute, share.epsilon)
+    squared, rho = statistic.squared_sensitivity, share.rho
     if statistic.symmetric:
         return events.SYMMETRIC_GAUSSIAN, squared, events.symmetric_gaussian_scale(squared, rho)
     return events.GAUSSIAN, squared, events.gaussian_scale(squared, rho)
-
-
-def _positive(share: Fraction) -> Fraction:
-    if share <= 0:
-        raise errors.InvalidParameter("Every release needs a positive share of the budget.")
-    return share
 
 
 def _width(event: events.Event) -> int:

@@ -61,7 +61,7 @@ class Table:
         if not np.isfinite(self.values).all():
             raise errors.InvalidFeatures("A feature table may hold finite numbers only.")
         _check_dimension(1, self.width)
-        norms = np.sqrt((self.values**2).sum(axis=-1))
+        norms = np.linalg.norm(np.clip(self.values, -1e6, 1e6), axis=-1)
         if norms.max() > 1 + 1e-9:
             state, action = (int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
             raise errors.InvalidFeatures(

@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import sums
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
@@ -28,6 +29,8 @@ Value = TableValue | LinearValue
 Deviation = TableDeviation | LinearDeviation
 
 _GRID: Final = Fraction(1, maps.ONE)
+_TARGET_BITS: Final = 22  # of a target on its grid, so that 10⁷ units can be summed
+_LARGEST_TARGET: Final = 2**27
 _CHUNK: Final = 4096  # records evaluated at once: what fits the cache
 
 
@@ -152,17 +155,32 @@ class Gram(_Regressed):
 
 @dataclass(frozen=True, eq=False)
 class Moment(_Regressed):
-    """Σ φy/σ̃² of one step, |y| ≤ bound: y = x (if `reward`) + V(s′)^power (if `value`)."""
+    """Σ φy/σ̃² of one step, |y| ≤ bound: y = x (if `reward`) + V(s′), or V(s′)² if `squared` (if `value`)."""
 
     bound: int = 1
     label: str = "value"
     reward: bool = False
     value: Value | None = None
-    power: int = 1
+    squared: bool = False
 
-    resolution = _GRID**2
+    def __post_init__(self) -> None:
+        if not 0 < self.bound <= _LARGEST_TARGET:
+            raise errors.ProblemTooLarge(
+                f"Targets of up to {self.bound} at step {self.step + 1} are too large to be summed exactly; "
+                f"use a shorter horizon."
+            )
+
     symmetric = False
     absolute_sensitivity = None
+
+    @property
+    def _steps(self) -> int:
+        """Steps of the target's grid in one unit: 2¹⁶, fewer where the target is large and so is its noise."""
+        return 2 ** min(maps.BITS, max(0, _TARGET_BITS - self.bound.bit_length()))
+
+    @property
+    def resolution(self) -> Fraction:
+        return _GRID / self._steps
 
     @property
     def name(self) -> str:
@@ -177,7 +195,7 @@ class Moment(_Regressed):
         return Fraction(4 * self.bound**2 * self.schema.per_unit**2)
 
     def largest(self, units: int) -> int:
-        return units * self.schema.per_unit * maps.ONE**2 * self.bound
+        return units * self.schema.per_unit * maps.ONE * self._steps * self.bound
 
     def partial(self) -> IntArray:
         if isinstance(self.features, maps.Blocks):
@@ -187,11 +205,12 @@ class Moment(_Regressed):
     def _target(self, block: Bounded, seen: _Seen) -> FloatArray:  # (R,) integers
         target = seen.records.rewards if self.reward else np.zeros(len(seen.records.rows))
         if self.value is not None:
-            key = ("following", self.step, self.part, id(self.value))
-            target = target + block.once(key, lambda: self._following(seen.records)) ** self.power
+            key = ("following", self.step, self.part, id(self.features), id(self.value))
+            following = block.once(key, lambda: self._following(seen.records))
+            target = target + (following * following if self.squared else following)
         if seen.deviation is not None:
             target = target / seen.deviation
-        return np.trunc(np.clip(target, -self.bound, self.bound) * maps.ONE)
+        return np.trunc(np.clip(target, -self.bound, self.bound) * self._steps)
 
     def _following(self, records: Records) -> FloatArray:
         """V(s′); where the successor is unknown (only at the horizon) or the end, the end's value."""
@@ -215,7 +234,7 @@ class Moment(_Regressed):
             return
         for action, rows in seen.of_actions():
             psi = seen.psi[rows]
-            partial[action] += sums.exact_product(psi, target[rows, None], maps.ONE, self.bound * maps.ONE)[:, 0]
+            partial[action] += sums.exact_product(psi, target[rows, None], maps.ONE, self.bound * self._steps)[:, 0]
 
     def finish(self, partial: IntArray) -> IntArray:
         if isinstance(self.features, maps.Blocks):

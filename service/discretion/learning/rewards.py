@@ -1,4 +1,8 @@
-"""Rewards that are known beforehand, as a public table."""
+"""Rewards that are known beforehand, as a public table.
+
+A reward on arrival needs the next state, also of the last step: where that was not recorded, the step counts as one
+that reached the end.
+"""
 
 from dataclasses import dataclass
 

@@ -13,7 +13,6 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion import errors
 from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Trajectories
 
 _EXACT: Final = 53  # bits of an integer that float64 holds exactly
@@ -52,11 +51,10 @@ def totals(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[
 def exact_product(left: NDArray[np.number], right: NDArray[np.number], left_bound: int, right_bound: int) -> IntArray:
     """leftᵀ·right of integers (R, p) and (R, q), by float BLAS in pieces small enough to be exact.
 
-    `left` is cut into limbs so that 4096 rows of products stay below 2⁵³; the limbs' sums recombine in int64.
+    `left` is cut into limbs so that a piece of rows stays below 2⁵³: 4096 rows, or as many as leave a limb of 8 bits.
+    The limbs' sums recombine in int64, where only the final total has to fit.
     """
-    spare = _EXACT - 12 - right_bound.bit_length()
-    if spare < 1:
-        raise errors.ProblemTooLarge("The features or targets are too fine to be summed exactly.")
+    spare = max(_EXACT - 12 - right_bound.bit_length(), 8)
     limbs = -(-left_bound.bit_length() // spare)
     chunk = 2**_EXACT // (min(2**spare, left_bound + 1) * right_bound)
     total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)

@@ -62,9 +62,14 @@ class LinearScore:
 
     def spread(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
         """ψᵀ Λ̃_a⁻¹ ψ: small where the data covers the action well."""
-        squares = _products(self.roots, psi)
-        squares *= squares
-        return squares.sum(axis=1)  # over an outer axis: elementwise, in order
+        rows = _products(self.roots, psi)
+        rows *= rows
+        total = rows[:, 0]
+        for index in range(
+            1, rows.shape[1]
+        ):  # one by one: `sum` chooses its order by the shape, hence by the other rows
+            total += rows[:, index]
+        return total
 
 
 def linear_score(

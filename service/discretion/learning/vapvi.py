@@ -15,16 +15,17 @@ Variance-aware pessimistic value iteration on noisy least-squares statistics of 
 
 **Differs from the paper in:**
 * The covariance noise has off-diagonal variance v = Δ_F²/4ρ₀ with Δ_F² = 2, twice the printed one, which pays for
-  adding a record only, not for replacing it. E follows from v as printed, E = 2√(pv)·(2 + (log(5HG/δ)/p)^⅔) unless
-  given, for G blocks of width p (the paper has one block of width d, and two unnamed constants that are 1 here).
-  `tight` takes E = 12√(pv) instead.
+  adding a record only, not for replacing it. E is the printed number, √(2p/ρ₀)·(2 + (log(5HG/δ)/p)^⅔) = 2√(pv)·(…)
+  unless given, for G blocks of width p (the paper has one block of width d, and two unnamed constants that are 1
+  here). `tight` takes E = 12√(pv) instead.
 * `calibration="paper"` keeps ρ/5H for each of 5H statistics with sensitivities 2H², 2H, 2H. `calibration="tight"` uses
   Ṽ_{h+1} ∈ [0, H−h], releases nothing that needs no data (Ṽ_{H+1} = 0), lets each half spend the whole of ρ when the
   data is split, and by default sets σ̃ = 1: under privacy, an estimated variance costs more than its weights give.
 * Blocks of the Gram matrix that are zero for every dataset (other actions' features) get no noise.
 * Noise is discrete, on integers; features and targets are truncated to multiples of 2⁻¹⁶, record by record.
 * Eigenvalues of Λ̃ below λ, which only noise can cause, are lifted to λ.
-* Trajectories may end early (the end's value is known) and rewards may have any bounded range or be known.
+* Trajectories may end early (the end's value is known) and rewards may have any bounded range or be known. In `tight`,
+  a known reward of (s, a) makes the last step exact: no target is released there and no penalty is due.
 * Where every score of a state is zero, the decision is the best-covered action, arg min φᵀΛ̃⁻¹φ, labelled `fallback`.
 """
 
@@ -129,7 +130,7 @@ def _statistics(schema: Schema, parameters: Parameters, step: int) -> dict[str, 
     wanted: dict[str, Gram | Moment] = {}
     if parameters.estimates_variance and reach:
         wanted["covariance"] = Gram(*common, first)
-        wanted["square"] = Moment(*common, first, bound=reach**2, label="squared next value", power=2)
+        wanted["square"] = Moment(*common, first, bound=reach**2, label="squared next value", squared=True)
         wanted["mean"] = Moment(*common, first, bound=reach, label="next value")
     wanted["gram"] = Gram(*common, second, label="weighted Gram matrix")
     known = parameters.reward is not None and parameters.reward.table.ndim > 1

@@ -102,7 +102,11 @@ def cost(event: Event) -> Fraction:
     return compose((event,))
 
 
-def _round_up(value: Fraction) -> Fraction:
+def _scale(sensitivity: Fraction, share: Fraction) -> Fraction:
+    """sensitivity / share, rounded up."""
+    if sensitivity <= 0 or share <= 0:
+        raise errors.InvalidNoiseScale("A release needs a positive sensitivity and a positive share of the budget.")
+    value = sensitivity / share
     shift = _SCALE_BITS - (value.numerator.bit_length() - value.denominator.bit_length())
     unit = Fraction(1, 2**shift) if shift >= 0 else Fraction(2**-shift)
     return -(-value // unit) * unit
@@ -110,14 +114,14 @@ def _round_up(value: Fraction) -> Fraction:
 
 def gaussian_scale(squared_sensitivity: Fraction, rho: Fraction) -> Fraction:
     """The least variance (rounded up) at which a `gaussian` release costs at most ρ."""
-    return _round_up(squared_sensitivity / (2 * rho))
+    return _scale(squared_sensitivity, 2 * rho)
 
 
 def symmetric_gaussian_scale(squared_sensitivity: Fraction, rho: Fraction) -> Fraction:
     """The least off-diagonal variance (rounded up) at which a `symmetric-gaussian` release costs at most ρ."""
-    return _round_up(squared_sensitivity / (4 * rho))
+    return _scale(squared_sensitivity, 4 * rho)
 
 
 def laplace_scale(sensitivity: Fraction, epsilon: Fraction) -> Fraction:
     """The least scale b (rounded up) at which a `laplace` release is ε-DP."""
-    return _round_up(sensitivity / epsilon)
+    return _scale(sensitivity, epsilon)
