@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import opendp.prelude as dp
 
+from benchmarks.rows import Row, row
 from discretion.privacy import noise
 
 _DRAWS = 10**7
@@ -17,7 +18,7 @@ _OPENDP_DRAWS = 10**4
 _REPETITIONS = 5
 
 
-def measure() -> list[dict[str, object]]:
+def measure() -> list[Row]:
     rng = np.random.default_rng()
     opendp = _opendp(6.0)
     best = _interleaved(
@@ -29,22 +30,17 @@ def measure() -> list[dict[str, object]]:
         }
     )
     return [
-        _row("discrete Gaussian, σ = 6", best["six"], "numpy normal", best["numpy"], "<= 2"),
-        _row("discrete Gaussian, σ = 10^6", best["million"], "numpy normal", best["numpy"], "<= 8"),
-        _row("discrete Gaussian, σ = 6", best["six"], "OpenDP discrete Gaussian", best["opendp"], "<= 0.002"),
+        row("discrete Gaussian, σ = 6", "ns per draw", best["six"], "numpy normal", best["numpy"], "<= 2"),
+        row("discrete Gaussian, σ = 10^6", "ns per draw", best["million"], "numpy normal", best["numpy"], "<= 8"),
+        row(
+            "discrete Gaussian, σ = 6",
+            "ns per draw",
+            best["six"],
+            "OpenDP discrete Gaussian",
+            best["opendp"],
+            "<= 0.002",
+        ),
     ]
-
-
-def _row(name: str, value: float, peer: str, peer_value: float, goal: str) -> dict[str, object]:
-    return {
-        "name": name,
-        "value": round(value, 2),
-        "unit": "ns per draw",
-        "peer": peer,
-        "peer_value": round(peer_value, 2),
-        "ratio": float(f"{value / peer_value:.3g}"),
-        "goal": goal,
-    }
 
 
 def _interleaved(tasks: dict[str, tuple[Callable[[], object], int]]) -> dict[str, float]:
