@@ -62,5 +62,5 @@ def _opendp(scale: float) -> Callable[[int], list[int]]:
 
 
 if __name__ == "__main__":
-    for row in measure():
-        print(row)
+    for measured in measure():
+        print(measured)

@@ -47,8 +47,9 @@ class _Seen:
     records: Records
     deviation: FloatArray | None  # (R,)
     cells: IntArray  # (R,) of finite maps: the (state, action)
-    psi: FloatArray  # (R, p) of continuous maps: integers, sorted by action
-    bounds: IntArray  # (A + 1,) of continuous maps: where each action's rows begin and end
+    order: IntArray  # (R,) of continuous maps: the records sorted by action
+    psi: FloatArray  # (R, p) of continuous maps: integers, in that order
+    bounds: IntArray  # (A + 1,) of continuous maps: where each action's rows begin and end in it
 
     def of_actions(self) -> Iterator[tuple[int, slice]]:
         for action, (start, stop) in enumerate(itertools.pairwise(self.bounds)):
@@ -76,15 +77,17 @@ class _Regressed:
         if not isinstance(self.features, maps.Blocks):
             cells = self.features.cells(records.states) * self.schema.actions + records.actions
             deviation = None if self._finite_deviation is None else self._finite_deviation[cells]
-            return _Seen(records, deviation, cells, np.empty((0, 0)), np.empty(0, dtype=np.int64))
-        records = records.only(np.argsort(records.actions, kind="stable"))
+            nothing = np.empty(0, dtype=np.int64)
+            return _Seen(records, deviation, cells, nothing, np.empty((0, 0)), nothing)
         psi = self.features.psi(records.states)
         deviation = None
         if isinstance(self.deviation, LinearDeviation):
             deviation = self.deviation.of(psi, records.actions)
             psi = _weighted(psi, deviation)
-        bounds = np.searchsorted(records.actions, np.arange(self.schema.actions + 1))
-        return _Seen(records, deviation, records.actions, psi, bounds)
+        narrow = records.actions.astype(np.min_scalar_type(self.schema.actions))  # small integers sort by radix
+        order = np.argsort(narrow, kind="stable")
+        bounds = np.concatenate(([0], np.cumsum(np.bincount(records.actions, minlength=self.schema.actions))))
+        return _Seen(records, deviation, records.actions, order, psi.T[:, order].T, bounds)
 
     @cached_property
     def _finite_deviation(self) -> FloatArray | None:  # (cells·A,)
@@ -232,6 +235,7 @@ class Moment(_Regressed):
         if not isinstance(self.features, maps.Blocks):
             partial += np.bincount(seen.cells, weights=target, minlength=len(partial)).astype(np.int64)
             return
+        target = target[seen.order]
         for action, rows in seen.of_actions():
             psi = seen.psi[rows]
             partial[action] += sums.exact_product(psi, target[rows, None], maps.ONE, self.bound * self._steps)[:, 0]

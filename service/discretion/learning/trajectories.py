@@ -193,10 +193,8 @@ class Records:
     ended: BoolArray  # (R,)
     known: BoolArray  # (R,) the successor is a state or the end
 
-    def only(self, keep: BoolArray | IntArray) -> "Records":
-        """Those that are chosen by a mask, or by number in that order."""
-        everything = keep.dtype == np.bool_ and keep.all()
-        return self if everything else Records(*(getattr(self, field.name)[keep] for field in fields(self)))
+    def only(self, keep: BoolArray) -> "Records":
+        return self if keep.all() else Records(*(getattr(self, field.name)[keep] for field in fields(self)))
 
 
 class Bounded:
@@ -253,7 +251,7 @@ class Bounded:
         block = self._block
         last = self._lengths == step + 1
         following = block.states[step + 1] if step + 1 < self.schema.horizon else block.final
-        successor = np.where(last if following.ndim == 1 else last[:, None], block.final, following)
+        successor = _chosen(last, block.final, following)
         ended = last & (np.asarray(block.endings) == ENDED)
         known = ended | (self._inside(successor) & (~last | (np.asarray(block.endings) == CUT_BEFORE)))
         return successor, ended, known
@@ -266,15 +264,20 @@ class Bounded:
         counts &= (actions >= 0) & (actions < self.schema.actions) & self._inside(states)
         if chosen is not None:
             counts &= chosen
-        rows = np.flatnonzero(counts)
         successor, ended, known = self._successor(step)
         if isinstance(self.schema.states, Discrete):
             successor = np.where(ended, self.schema.states.count, np.where(known, successor, UNKNOWN))
         else:
-            successor = np.where((known & ~ended)[:, None], successor, self.schema.states.low)
-        return Records(
-            rows, states[rows], actions[rows], self._rewards(step)[rows], successor[rows], ended[rows], known[rows]
-        )
+            successor = _chosen(known & ~ended, successor, np.broadcast_to(self.schema.states.low, successor.shape))
+        every = Records(np.arange(len(counts)), states, actions, self._rewards(step), successor, ended, known)
+        return every.only(counts)
+
+
+def _chosen(mask: BoolArray, one: NDArray[np.generic], other: NDArray[np.generic]) -> NDArray[np.generic]:
+    """`np.where` by row, without copying where all rows agree (within a horizon they nearly always do)."""
+    if mask.all() or not mask.any():
+        return one if mask.all() else other
+    return np.where(mask if one.ndim == 1 else mask[:, None], one, other)
 
 
 def _rank(positions: IntArray, last: int) -> IntArray:
