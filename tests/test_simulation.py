@@ -114,6 +114,14 @@ class TestRun:
         assert isinstance(learned.rule, policy.Table)
 
 
+class TestSeeds:
+    def test_data_never_share_a_stream_with_the_problem_or_each_other(self):
+        streams = [[simulation._SEED, simulation._PROBLEM, i] for i in range(20)]
+        streams += [[simulation._SEED, simulation._DATA, i, r] for i in range(20) for r in range(20)]
+        first = {np.random.default_rng(stream).integers(2**62) for stream in streams}
+        assert len(first) == len(streams)
+
+
 class TestDesign:
     @pytest.mark.parametrize(
         "wrong",
@@ -122,6 +130,7 @@ class TestDesign:
             {"rhos": ()},
             {"episodes": (0,)},
             {"episodes": (10**8,)},
+            {"episodes": (5.5,)},
             {"instances": 0},
             {"repetitions": -1},
             {"calibration": "loose"},

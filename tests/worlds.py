@@ -84,10 +84,11 @@ class World:
     @property
     def trajectories(self) -> Trajectories:
         cuts = np.linspace(0, self.units, self.blocks + 1).astype(int)
-        parts = [[e for e in self.episodes if low <= e.unit < high] for low, high in itertools.pairwise(cuts)]
-        return Trajectories(self.schema, self.units, [self._block(part) for part in parts])
+        spans = [(int(low), int(high)) for low, high in itertools.pairwise(cuts)]
+        blocks = [self._block([e for e in self.episodes if low <= e.unit < high], (low, high)) for low, high in spans]
+        return Trajectories(self.schema, self.units, blocks)
 
-    def _block(self, episodes: list[Episode]) -> Block:
+    def _block(self, episodes: list[Episode], span: tuple[int, int]) -> Block:
         """Padded with plausible records that must never be read."""
         size, shape = len(episodes), (self.schema.horizon, len(episodes))
         rng = np.random.default_rng(size)
@@ -111,6 +112,7 @@ class World:
             rewards=earned,
             endings=np.array([e.ending for e in episodes], dtype=np.int64),
             final=final,
+            span=span,
         )
 
 

@@ -31,6 +31,7 @@ HORIZON: Final = 20
 STATES: Final = 2
 ACTIONS: Final = 100
 _SEED: Final = 2022
+_PROBLEM, _DATA = 1, 2  # streams of their own: a seed list that only ends in zeros is the same seed
 _ANCHOR: Final = 0.6  # how often the behaviour chooses action 0
 
 Calibration = Literal["paper", "tight"]
@@ -72,10 +73,10 @@ class Design:
 
     def __post_init__(self) -> None:
         checks.choice(self.calibration, "calibration", "paper", "tight")
-        for name, most in (("instances", 1000), ("repetitions", 1000)):
-            checks.number(getattr(self, name), name, low=1, high=most)
+        checks.whole(self.instances, "instances", low=1, high=1000)
+        checks.whole(self.repetitions, "repetitions", low=1, high=1000)
         for count in self.episodes:
-            checks.number(count, "episodes", low=1, high=10**7)
+            checks.whole(count, "episodes", low=1, high=10**7)
         if not self.episodes or not self.rhos:
             raise errors.InvalidParameter("A simulation needs at least one number of episodes and one ρ.")
 
@@ -86,7 +87,7 @@ class Design:
 
 def paper_mdp(instance: int) -> LinearMDP:
     """One instance: α_{h,1}, α_{h,2} and r_h uniform in [0, 1]."""
-    draw = np.random.default_rng([_SEED, instance])
+    draw = np.random.default_rng([_SEED, _PROBLEM, instance])
     alpha, r = draw.random((HORIZON, 2)), draw.random(HORIZON)
     states, actions = np.arange(STATES), np.arange(ACTIONS)
     bits = (actions[:, None] >> np.arange(7, -1, -1)) & 1
@@ -142,7 +143,7 @@ def run(design: Design) -> Iterator[Row]:
         mdp = paper_mdp(instance)
         best = value(mdp, None)
         for repetition in range(design.repetitions):
-            block = sample(mdp, max(design.episodes), np.random.default_rng([_SEED, instance, repetition]))
+            block = sample(mdp, max(design.episodes), np.random.default_rng([_SEED, _DATA, instance, repetition]))
             for episodes in design.episodes:
                 data = Trajectories(mdp.schema, episodes, [_first(block, episodes)])
                 for algorithm, rho, learned in _policies(mdp, data, design):

@@ -288,7 +288,7 @@ class TestMechanisms:
 
     @pytest.mark.parametrize("reward", [None, rewards.Known(np.zeros((4, 2)))], ids=["observed", "known"])
     @pytest.mark.parametrize("shares", [(1, 1, 1), (5, 2, 7)])
-    @pytest.mark.parametrize("amount", [Fraction(1, 3), Fraction(7), Fraction(1, 10**6)])
+    @pytest.mark.parametrize("amount", [Fraction(3, 8), Fraction(7), Fraction(1, 10**6)])
     def test_they_cost_the_whole_budget_and_no_more(
         self, amount: Fraction, shares: tuple[int, int, int], reward: rewards.Known | None
     ) -> None:
@@ -315,10 +315,13 @@ class TestMechanisms:
         visits, _ = apvi.mechanisms(SCHEMA, 9, Pure(Fraction("0.7")), known)
         assert float(visits.scale) == pytest.approx(4 * 3 / rho, rel=1e-8)
 
-    @pytest.mark.parametrize("privacy", [Concentrated(Fraction(0)), Pure(Fraction(0)), Concentrated(Fraction(-1))])
-    def test_a_budget_of_nothing_is_refused(self, privacy: Share) -> None:
-        with pytest.raises(errors.InvalidNoiseScale, match="positive share"):
-            apvi.mechanisms(SCHEMA, 9, privacy, apvi.Parameters())
+    @pytest.mark.parametrize("kind", [Concentrated, Pure])
+    @pytest.mark.parametrize(
+        "amount", [Fraction(0), Fraction(-1), math.nan, math.inf, 0.5, "1", None, True, Fraction(1, 10**10), 10**6 + 1]
+    )
+    def test_a_budget_that_no_ledger_can_hold_is_refused(self, kind: Any, amount: Any) -> None:
+        with pytest.raises(errors.InvalidRho, match="budget"):
+            apvi.mechanisms(SCHEMA, 9, kind(amount), apvi.Parameters())
 
 
 class TestParameters:

@@ -15,6 +15,7 @@ from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Concentrated, Curator, Pure, Query
 from discretion.learning.regressions import Gram, Moment
 from discretion.learning.trajectories import Block, Discrete, Schema, Trajectories, block_of
+from discretion.learning.values import TableDeviation, TableValue
 from discretion.privacy import events
 from tests.learning.test_sensitivity import (
     ACTIONS,
@@ -93,14 +94,16 @@ class TestTotality:
         schema, measured = statistics(kind, per_unit)
         measured = [s for s in measured if getattr(s, "rows", None) is None]
         for _ in range(5):
-            check_total(schema, measured, [garbage(schema, rng, int(size)) for size in rng.integers(0, 40, 4)])
+            blocks = [garbage(schema, rng, int(size)) for size in rng.integers(0, 40, 4)]
+            spans = [(-5, 3), (1, 6), (6, 6), (6, 99)]
+            check_total(schema, measured, [replace(b, span=span) for b, span in zip(blocks, spans, strict=True)])
 
     @KINDS
     def test_it_answers_without_blocks_and_with_empty_ones(self, kind: str) -> None:
         schema, measured = statistics(kind, 2)
         measured = [s for s in measured if getattr(s, "rows", None) is None]
         empty = garbage(schema, np.random.default_rng(0), 0)
-        for blocks in ([], [empty], [empty, empty]):
+        for blocks in ([], [empty], [replace(empty, span=(0, 4)), replace(empty, span=(4, 10))]):
             check_total(schema, measured, blocks)
             assert not any(total.any() for total in sums.totals(measured, Trajectories(schema, 10, blocks)))
 
@@ -117,11 +120,45 @@ class TestTotality:
         data = dataset(schema, [wild_unit(schema, rng) for _ in range(3)])
         share = Concentrated(Fraction(2**24))
         keeper = Curator(data, PLENTY)
-        try:
-            keeper.price(Query(fine, share))
-        except errors.ProblemTooLarge:
-            return  # refused beforehand, from public quantities: as good
-        keeper.ask(Query(fine, share))
+        (answer,) = keeper.ask(Query(fine, share))
+        assert answer.grid.shape == fine.shape
+        assert answer.event == keeper.price(Query(fine, share))
+
+
+class TestHandedIn:
+    """Whatever a learner hands in, the bounds of the sums hold."""
+
+    @pytest.mark.parametrize("deviation", [0.1, 0.0, -3.0, np.nan, np.inf])
+    def test_a_deviation_below_one_makes_no_sum_larger(self, deviation: float) -> None:
+        schema = schema_of(Discrete(STATES))
+        features = table()
+        rng = np.random.default_rng(1)
+        data = dataset(schema, [wild_unit(schema, rng) for _ in range(20)])
+        handed = TableDeviation(np.full((STATES, ACTIONS), deviation))
+        gram, moment = Gram(schema, features, 0, deviation=handed), Moment(schema, features, 0, reward=True, bound=2)
+        weighted = replace(moment, deviation=handed)
+        plain, *found = sums.totals([replace(gram, deviation=None), gram, weighted], data)
+        assert np.trace(found[0][0]) <= np.trace(plain[0])
+        assert np.abs(found[1]).max() <= 20 * gram.largest(1) * 2
+
+    def test_a_value_that_is_no_number_counts_as_zero(self) -> None:
+        schema = schema_of(Discrete(STATES))
+        rng = np.random.default_rng(1)
+        data = dataset(schema, [wild_unit(schema, rng) for _ in range(20)])
+        value = TableValue(np.full(STATES + 1, np.nan))
+        (found,) = sums.totals([Moment(schema, table(), 0, bound=2, value=value)], data)
+        assert (found == 0).all()
+
+
+class TestRepr:
+    def test_no_record_is_ever_written_out_by_accident(self) -> None:
+        canary = 123456789
+        states = np.full((HORIZON, 1), canary)
+        block = block_of(states, states, states.astype(float), final=states[0])
+        data = Trajectories(schema_of(Discrete(STATES)), 1, [block])
+        bounded = next(data.bounded())
+        records = replace(bounded.records(0), states=states[0])
+        assert str(canary) not in f"{block!r} {data!r} {bounded!r} {records!r} {Curator(data, PLENTY)!r}"
 
 
 # --- the allowance -----------------------------------------------------------------------------------------------
@@ -211,9 +248,14 @@ class TestDebit:
     def test_a_share_that_is_not_positive_is_refused(self, kind: Any, amount: Fraction) -> None:
         data = sealed()
         keeper = Curator(data, PLENTY)
-        with pytest.raises(errors.InvalidNoiseScale, match="positive share"):
+        with pytest.raises(errors.InvalidRho, match="above zero"):
             keeper.ask(Query(VisitCounts(data.schema), kind(amount)))
         assert keeper.log == ()
+
+    @pytest.mark.parametrize("allowance", [float("nan"), float("inf"), 1.0, "1", None, True, 0, Fraction(-1)])
+    def test_an_allowance_that_is_no_exact_amount_is_refused(self, allowance: Any) -> None:
+        with pytest.raises(errors.InvalidRho, match="budget"):
+            Curator(sealed(), allowance)
 
     def test_a_gram_matrix_has_no_pure_release(self) -> None:
         data = sealed()
@@ -318,7 +360,8 @@ def at_positions(data: Trajectories, low: int, high: int) -> Block:
     (block,) = data.blocks
     keep = (block.units >= low) & (block.units < high)
     steps = {name: getattr(block, name)[:, keep] for name in ("states", "actions", "rewards")}
-    return Block(**steps, **{name: getattr(block, name)[keep] for name in ("units", "lengths", "endings", "final")})
+    rest = {name: getattr(block, name)[keep] for name in ("units", "lengths", "endings", "final")}
+    return Block(**steps, **rest, span=(low, high))
 
 
 @KINDS
@@ -359,7 +402,7 @@ class TestTotals:
             final=states[0],
         )
         kept = integer if discrete else np.float32
-        narrow = {name: value.astype(integer) for name, value in vars(plain).items() if name != "rewards"}
+        narrow = {name: value.astype(integer) for name, value in vars(plain).items() if name not in ("rewards", "span")}
         narrow |= {"states": states.astype(kept), "final": states[0].astype(kept)}
         narrowed = Block(**narrow, rewards=plain.rewards.astype(np.float32))
         assert same(measured, Trajectories(schema, 21, [plain]), Trajectories(schema, 21, [narrowed]))
@@ -383,7 +426,9 @@ class Generated:
         for index in range(self.count):
             rng, size = np.random.default_rng(index), 2000
             states = rng.integers(0, STATES, (HORIZON, size))
-            yield block_of(states, states % ACTIONS, rng.random((HORIZON, size)), units=index * size + np.arange(size))
+            start = index * size
+            units, span = start + np.arange(size), (start, start + size)
+            yield block_of(states, states % ACTIONS, rng.random((HORIZON, size)), units=units, span=span)
 
 
 class TestMemory:

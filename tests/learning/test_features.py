@@ -105,7 +105,9 @@ class TestBins:
             ({"age": [3.0, 3.0]}, "'age' must ascend"),
             ({"age": [0.0]}, "bounds 0 to 100"),
             ({"age": [100.0]}, "bounds 0 to 100"),
-            ({"age": [50.0], "pulse": [np.nan]}, "'pulse' must ascend"),
+            ({"age": [50.0], "pulse": [np.nan]}, "finite numbers"),
+            ({"age": "50"}, "finite numbers"),
+            ({"age": 50.0}, "list of edges"),
         ],
     )
     def test_edges_are_refused_with_their_column(self, edges: Any, text: str) -> None:

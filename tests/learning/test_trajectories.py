@@ -1,5 +1,6 @@
 """The public schema and its refusals, and what a record is: bounded, complete, and its trajectory's own."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -75,16 +76,6 @@ class TestSchema:
         assert (found.low, found.width, found.idle) == (low, width, idle)
         assert found.scaled(np.array([low, 0.0, low + width])).tolist() == [0.0, idle, 1.0]
 
-    @untimed
-    @given(st.floats(-100, 100), st.floats(0.001, 100), st.lists(st.floats(0, 1), min_size=1, max_size=6))
-    def test_a_scaled_total_is_read_back_in_the_declared_unit(
-        self, low: float, gap: float, shares: list[float]
-    ) -> None:
-        found = schema(reward=(low, low + gap))
-        rewards = found.low + np.array(shares) * found.width
-        total = found.unscaled(found.scaled(rewards).sum(keepdims=True), len(shares))
-        assert total[0] == pytest.approx(rewards.sum(), abs=1e-9)
-
 
 class TestStates:
     @pytest.mark.parametrize("count", [0, -1, 10**9, HUGE, 2.0, True])
@@ -126,8 +117,12 @@ def block(paths: list[list[int]], endings: list[int], final: list[int] | None = 
     )
 
 
+def bounded(found: Schema, units: int, held: Block) -> Bounded:
+    return next(Dataset(found, units, [held]).bounded())
+
+
 def successors(found: Block, step: int) -> list[tuple[int, int, bool]]:
-    records = Bounded(SCHEMA, 10, found).records(step)
+    records = bounded(SCHEMA, 10, found).records(step)
     return list(zip(records.rows.tolist(), records.successors.tolist(), records.known.tolist(), strict=True))
 
 
@@ -151,19 +146,19 @@ class TestRecords:
         assert [s for _, s, _ in successors(block([[0]] * 3, [-1, 3, 99]), 0)] == [UNKNOWN] * 3
 
     def test_only_the_end_is_marked_as_ended(self) -> None:
-        records = Bounded(SCHEMA, 10, block([[0], [0], [0, 1]], [ENDED, CUT_BEFORE, ENDED])).records(0)
+        records = bounded(SCHEMA, 10, block([[0], [0], [0, 1]], [ENDED, CUT_BEFORE, ENDED])).records(0)
         assert records.ended.tolist() == [True, False, False]
 
     def test_rewards_are_clipped_and_missing_ones_are_zero(self) -> None:
         found = schema(reward=(-1.0, 3.0))
         given = [[5.0, -5.0, np.nan, 1.0], [np.inf, -np.inf, 0.0, -0.0]]
-        bounded = Bounded(found, 10, block([[0] * 4] * 2, [CUT] * 2, rewards=given))
-        assert [bounded.records(h).rewards.tolist() for h in range(4)] == [[1, 1], [0, 0], [0.25, 0.25], [0.5, 0.25]]
+        seen = bounded(found, 10, block([[0] * 4] * 2, [CUT] * 2, rewards=given))
+        assert [seen.records(h).rewards.tolist() for h in range(4)] == [[1, 1], [0, 0], [0.25, 0.25], [0.5, 0.25]]
 
     def test_vectors_with_a_missing_number_count_nowhere_and_wide_ones_do(self) -> None:
         states = np.array([[[0.5, 0.0], [np.nan, 0.0], [np.inf, -9.0]], [[np.nan, 0.0], [0.5, 0.0], [0.5, 0.0]]])
         found = trajectories.block_of(states, np.zeros((2, 3), dtype=int), np.zeros((2, 3)), final=states[0])
-        first, last = (Bounded(PLANE, 3, found).records(step) for step in range(2))
+        first, last = (bounded(PLANE, 3, found).records(step) for step in range(2))
         assert first.rows.tolist() == [0, 2]
         assert first.known.tolist() == [False, True]
         assert last.rows.tolist() == [1, 2]
@@ -178,7 +173,7 @@ class TestRecords:
 class TestAdmission:
     def admitted(self, positions: list[int], per_unit: int = 1, units: int = 5) -> list[int]:
         found = block([[0]] * len(positions), [ENDED] * len(positions), units=positions)
-        rows = Bounded(schema(per_unit=per_unit), units, found).records(0).rows
+        rows = bounded(schema(per_unit=per_unit), units, found).records(0).rows
         return [positions[row] for row in rows]
 
     def test_a_unit_has_the_trajectories_it_may_have(self) -> None:
@@ -193,9 +188,31 @@ class TestAdmission:
         for per_unit in (1, 2):
             assert self.admitted([3, between] * 6, per_unit).count(3) <= per_unit
 
+    @pytest.mark.parametrize("silent", [0, 1, 2])
+    def test_a_unit_without_trajectories_lets_no_other_in_or_out(self, silent: int) -> None:
+        positions = [4, 1, 2]
+        without = [position for position in positions if position != positions[silent]]
+        assert self.admitted(without) == [p for p in self.admitted(positions) if p != positions[silent]]
+
+    def test_a_unit_outside_its_blocks_span_counts_nowhere_and_disturbs_nobody(self) -> None:
+        spans = [(0, 2), (2, 4), (3, 5)]  # the last one claims a position that an earlier block is for
+        units = [[0, 1, 4], [0, 2, 3], [3, 4]]
+        blocks = [
+            dataclasses.replace(block([[0]] * len(found), [ENDED] * len(found), units=found), span=span)
+            for found, span in zip(units, spans, strict=True)
+        ]
+        (visits,) = sums.totals([VisitCounts(SCHEMA)], Dataset(SCHEMA, 5, blocks))
+        assert visits.sum() == 2 + 2 + 1
+
+    def test_several_blocks_without_spans_are_no_dataset(self) -> None:
+        blocks = [block([[0]], [ENDED], units=[position]) for position in (0, 1)]
+        with pytest.raises(ValueError, match="spans"):
+            sums.totals([VisitCounts(SCHEMA)], Dataset(SCHEMA, 5, blocks))
+
     @pytest.mark.parametrize("second", [[3], [0, 3], [3, 3, 4]])
     def test_a_unit_that_comes_again_in_a_later_block_counts_once(self, second: list[int]) -> None:
-        blocks = [block([[0]] * len(units), [ENDED] * len(units), units=units) for units in ([0, 3], second)]
+        first, then = (block([[0]] * len(units), [ENDED] * len(units), units=units) for units in ([0, 3], second))
+        blocks = [dataclasses.replace(first, span=(0, 4)), dataclasses.replace(then, span=(0, 5))]
         (visits,) = sums.totals([VisitCounts(SCHEMA)], Dataset(SCHEMA, 5, blocks))
         assert visits.sum() == 2 + second.count(4)
 
@@ -203,8 +220,8 @@ class TestAdmission:
 class TestTotal:
     def rewards(self, bounds: tuple[float, float], given: list[list[float]], reward: Any = (-1.0, 1.0)) -> Any:
         found = schema(reward=reward, total=bounds)
-        bounded = Bounded(found, 10, block([[0] * 4] * len(given), [CUT] * len(given), rewards=given))
-        return np.array([bounded.records(h).rewards for h in range(4)]).T * found.width + found.low
+        seen = bounded(found, 10, block([[0] * 4] * len(given), [CUT] * len(given), rewards=given))
+        return np.array([seen.records(h).rewards for h in range(4)]).T * found.width + found.low
 
     def test_each_trajectorys_running_total_stays_within_its_bounds(self) -> None:
         found = self.rewards((-1.0, 1.0), [[1, 1, -1, -1], [-1, -1, -1, 1], [0.5, 0.25, 0.25, 0.25]])

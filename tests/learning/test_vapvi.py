@@ -293,7 +293,7 @@ class TestMechanisms:
         assert list(curator.log) == planned
 
     @pytest.mark.parametrize("per_unit", [1, 2])
-    @pytest.mark.parametrize("rho", [Fraction(1, 10), Fraction(7, 3)])
+    @pytest.mark.parametrize("rho", [Fraction(1, 10), Fraction(7, 4)])
     @pytest.mark.parametrize(
         ("constants", "part"),
         [

@@ -21,7 +21,8 @@ them.
 * Rewards may be any bounded range; they are scaled to [0, 1], and scores are given in the original unit. They may be a
   public table over (s, a), (h, s, a) or the next state, or unknown: then noisy sums of centred rewards get a share of
   their own, and the penalty grows by C₁/2·√(ι/(ñ−E)) + (E_r + E)/2ñ.
-* Lazy noise: a row with n′_sa ≤ E/2 has ñ_sa ≤ E whatever its successors are, so these are never drawn.
+* Lazy noise: a row with n′_sa ≤ E/2 has ñ_sa ≤ E whatever its successors are, so these are never drawn. Of more rows
+  than memory is set aside for, those with the largest n′_sa are drawn and the others are not trusted.
 * Where every score of a state is zero the algorithm knows nothing; instead of an arbitrary arg max the decision is the
   most frequent action by noisy count, labelled `fallback`.
 """
@@ -36,13 +37,14 @@ import numpy as np
 from discretion import errors
 from discretion.learning import checks, policy, rewards
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
-from discretion.learning.curator import Curator, Query, Share, event_of
+from discretion.learning.curator import Curator, Query, Share, check_budget, event_of
 from discretion.learning.sums import Statistic
-from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 NAME: Final = "dp-apvi"
 MAX_CELLS: Final = 200_000_000
+MAX_DRAWN: Final = 2**28  # transition counts held at once: 2 GiB
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Parameters:
 
     c1: float = math.sqrt(2.0)
     c2: float = 16.0
-    c: float = 2.0
+    c: float = 2.0  # any C ≥ 1 gives the same policy: a row below the threshold is worth nothing
     delta: float = 0.1
     pessimism: Literal["bernstein", "hoeffding"] = "bernstein"
     reward: rewards.Known | None = None
@@ -64,6 +66,7 @@ class Parameters:
         checks.number(self.delta, "delta", low=0.0, high=1.0, strictly=True)
         checks.choice(self.pessimism, "pessimism", "bernstein", "hoeffding")
         checks.shares(self.shares, "visits", "transitions", "rewards")
+        rewards.check_kind(self.reward)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,27 +81,22 @@ class Release:
     rewarded: events.Event | None = None  # how they were noised
 
 
-def _states(schema: Schema) -> int:
-    if not isinstance(schema.states, Discrete):
-        raise errors.InvalidParameter("dp-apvi needs discrete states; bin the columns of a vector state first.")
-    return schema.states.count
-
-
 def check(schema: Schema, parameters: Parameters) -> int:
     """The number of states, once everything fits; refusals name what does not."""
-    cells = schema.horizon * _states(schema) * schema.actions
+    cells = schema.horizon * schema.count * schema.actions
     if cells > MAX_CELLS:
         raise errors.ProblemTooLarge(
             f"dp-apvi keeps a count for each step, state and action: {cells} of them, {MAX_CELLS} at most."
         )
     if parameters.reward is not None:
         parameters.reward.check(schema)
-    return _states(schema)
+    return schema.count
 
 
 def queries(schema: Schema, privacy: Share, parameters: Parameters) -> list[Query]:
     """Everything a training asks, a pure function of what is public."""
     check(schema, parameters)
+    check_budget(privacy)
     asked: tuple[Statistic, ...] = (VisitCounts(schema), TransitionCounts(schema), RewardSums(schema))
     weights = parameters.shares if parameters.reward is None else parameters.shares[:2]
     return [
@@ -122,7 +120,7 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     visits, *rewarded = curator.ask(visiting, *rewarding)
     counted = (visits.event, curator.price(moving))
     bound = _bound(counted, schema, parameters.delta)
-    rows = np.flatnonzero(visits.grid > bound / 2) if lazy else np.arange(visits.grid.size)
+    rows = _eligible(visits.grid, bound) if lazy else np.arange(visits.grid.size)
     (transitions,) = curator.ask(Query(TransitionCounts(schema, rows=rows), moving.share))
     return Release(
         visits=visits.grid,
@@ -132,6 +130,15 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
         rewards=rewarded[0].values if rewarded else None,
         rewarded=rewarded[0].event if rewarded else None,
     )
+
+
+def _eligible(visits: IntArray, bound: float) -> IntArray:
+    """Rows that may pass the threshold; if memory is short, those with the most noisy visits, which were released."""
+    rows = np.flatnonzero(visits > bound / 2)
+    most = MAX_DRAWN // (visits.shape[1] + 1)
+    if len(rows) <= most:
+        return rows
+    return np.sort(rows[np.argsort(-visits.ravel()[rows], kind="stable")[:most]])
 
 
 def _bound(counted: tuple[events.Event, ...], schema: Schema, delta: float) -> float:
@@ -144,7 +151,7 @@ def noise_bound(event: events.Event, schema: Schema, delta: float) -> float:
 
     The discrete Gaussian is σ²-subgaussian: P(|X| > t) ≤ 2·exp(−t²/2σ²). The discrete Laplace: ≤ 2·exp(−t/b).
     """
-    states = _states(schema)
+    states = schema.count
     union = math.log(4 * schema.horizon * states * (states + 1) * schema.actions / delta)
     if event.mechanism == events.LAPLACE:
         return 2 * float(event.scale) * union

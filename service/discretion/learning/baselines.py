@@ -16,10 +16,9 @@ from typing import Literal
 
 import numpy as np
 
-from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import policy, rewards
-from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Records, Schema, Trajectories
+from discretion.learning.trajectories import FloatArray, IntArray, Records, Trajectories
 from discretion.learning.values import LinearScore, linear_score
 
 
@@ -42,14 +41,8 @@ def _records(trajectories: Trajectories, step: int, low: int = 0, high: int | No
     return joined.only(joined.known | (step + 1 == trajectories.schema.horizon))
 
 
-def _states(schema: Schema) -> int:
-    if not isinstance(schema.states, Discrete):
-        raise errors.InvalidParameter("Counting visits needs discrete states; bin the columns of a vector state first.")
-    return schema.states.count
-
-
 def _counts(trajectories: Trajectories, step: int) -> _Counts:
-    schema, states = trajectories.schema, _states(trajectories.schema)
+    schema, states = trajectories.schema, trajectories.schema.count
     records = _records(trajectories, step)
     cells = records.states.astype(np.int64), records.actions
     successors = np.where(records.known, records.successors, states).astype(np.int64)
@@ -71,7 +64,7 @@ def apvi(
     reward: rewards.Known | None = None,
     name: str = "apvi",
 ) -> policy.Policy:
-    schema, states = trajectories.schema, _states(trajectories.schema)
+    schema, states = trajectories.schema, trajectories.schema.count
     horizon = schema.horizon
     iota = math.log(horizon * states * schema.actions / delta)
     scores = np.zeros((horizon, states, schema.actions))

@@ -1,18 +1,17 @@
 """Refusals of public constants, in one sentence each."""
 
-import math
-
 from discretion import errors
 from discretion.learning.trajectories import is_finite
 
+LARGEST = 1e9  # of a constant: beyond it only overflow is to be had
 
-def number(value: object, name: str, *, low: float, high: float = math.inf, strictly: bool = False) -> None:
-    """Refuse what is not a finite number from low to high (strictly: between them)."""
+
+def number(value: object, name: str, *, low: float, high: float = LARGEST, strictly: bool = False) -> None:
+    """Refuse what is not a number from low to high (strictly: between them)."""
     if is_finite(value) and (low < value < high if strictly else low <= value <= high):  # type: ignore[operator]
         return
-    between = f"{'strictly ' if strictly else ''}between {low:g} and {high:g}"
-    wanted = between if math.isfinite(high) else f"{'above' if strictly else 'at least'} {low:g}"
-    raise errors.InvalidParameter(f"{name} must be a finite number {wanted}, not {value!r}.")
+    strict = "strictly " if strictly else ""
+    raise errors.InvalidParameter(f"{name} must be a number {strict}between {low:g} and {high:g}, not {value!r}.")
 
 
 def choice(value: object, name: str, *allowed: str) -> None:
@@ -20,8 +19,14 @@ def choice(value: object, name: str, *allowed: str) -> None:
         raise errors.InvalidParameter(f"{name} must be {' or '.join(map(repr, allowed))}, not {value!r}.")
 
 
-def shares(value: tuple[int, ...], *names: str) -> None:
+def whole(value: object, name: str, *, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise errors.InvalidParameter(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
+
+
+def shares(value: object, *names: str) -> None:
     """Refuse relative shares that are not positive whole numbers, one for each name."""
-    whole = all(isinstance(share, int) and not isinstance(share, bool) and 0 < share <= 10**6 for share in value)
-    if len(value) != len(names) or not whole:
+    numbers = value if isinstance(value, tuple) else ()
+    valid = all(isinstance(share, int) and not isinstance(share, bool) and 0 < share <= 10**6 for share in numbers)
+    if len(numbers) != len(names) or not valid:
         raise errors.InvalidParameter(f"The shares must be positive whole numbers, one each for {', '.join(names)}.")

@@ -17,21 +17,14 @@ from typing import Literal
 
 import numpy as np
 
-from discretion import errors
 from discretion.learning import features as maps
-from discretion.learning.trajectories import Bounded, Discrete, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 Dynamics = Literal["per_step", "stationary"]
 
 
-def _discrete(schema: Schema) -> int:
-    if not isinstance(schema.states, Discrete):
-        raise errors.InvalidParameter("Counting visits needs discrete states; bin the columns of a vector state first.")
-    return schema.states.count
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Visits:
     """Visits to be counted in one table: cell (state, action), scaled reward, and successor or the end."""
 
@@ -45,7 +38,7 @@ def _step_visits(schema: Schema, block: Bounded, step: int, known_only: bool) ->
     if known_only:
         records = records.only(records.known)
     cells = records.states.astype(np.int64) * schema.actions + records.actions
-    successors = np.where(records.known, records.successors, _discrete(schema)).astype(np.int64)
+    successors = np.where(records.known, records.successors, schema.count).astype(np.int64)
     return _Visits(cells, records.rewards, successors), records.rows
 
 
@@ -62,7 +55,7 @@ def _first_visits(schema: Schema, block: Bounded) -> Iterator[_Visits]:
     steps = [_step_visits(schema, block, step, known_only=True) for step in range(schema.horizon)]
     cells = np.concatenate([visits.cells for visits, _ in steps])
     rows = np.concatenate([rows for _, rows in steps])
-    _, first = np.unique(rows * (_discrete(schema) * schema.actions) + cells, return_index=True)
+    _, first = np.unique(rows * (schema.count * schema.actions) + cells, return_index=True)
     rewards = np.concatenate([visits.rewards for visits, _ in steps])
     yield _Visits(cells[first], rewards[first], np.concatenate([visits.successors for visits, _ in steps])[first])
 
@@ -79,7 +72,7 @@ class _Counted:
 
     @property
     def cells(self) -> int:
-        return _discrete(self.schema) * self.schema.actions
+        return self.schema.count * self.schema.actions
 
     @property
     def tables(self) -> int:
@@ -88,7 +81,7 @@ class _Counted:
     @property
     def shape(self) -> tuple[int, ...]:
         steps = () if self.dynamics == "stationary" else (self.schema.horizon,)
-        return (*steps, _discrete(self.schema), self.schema.actions)
+        return (*steps, self.schema.count, self.schema.actions)
 
     def _visits(self, block: Bounded) -> Iterator[tuple[int, _Visits]]:
         visits = _first_visits if self.dynamics == "stationary" else _visits_per_step
@@ -147,7 +140,7 @@ class TransitionCounts(VisitCounts):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (*super().shape, _discrete(self.schema) + 1)
+        return (*super().shape, self.schema.count + 1)
 
     @cached_property
     def _index(self) -> IntArray:  # (tables, cells) → row of the answer, or −1
@@ -158,10 +151,10 @@ class TransitionCounts(VisitCounts):
 
     def partial(self) -> IntArray:
         rows = self.tables * self.cells if self.rows is None else len(self.rows)
-        return np.zeros((rows, _discrete(self.schema) + 1), dtype=np.int64)
+        return np.zeros((rows, self.schema.count + 1), dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        columns = _discrete(self.schema) + 1
+        columns = self.schema.count + 1
         for table, visits in self._visits(block):
             row = self._index[table][visits.cells]
             keys, counts = np.unique((row * columns + visits.successors)[row >= 0], return_counts=True)

@@ -5,9 +5,15 @@ answer is post-processing and needs no privacy review.
 
 The curator is *total*: once it holds data, no exception, state or log line depends on a record. Everything that can be
 refused (an allowance passed, a sum that would not fit) is decided from public quantities before a record is read.
+
+Statistics (`counts`, `regressions`) stand inside the boundary: each states its own sensitivity, with the proof. What a
+learner hands to them (values, deviations, chosen rows) is checked for its shape when the question is put, and whatever
+numbers it holds, the bounds hold.
 """
 
+import copy
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,17 +24,28 @@ import numpy as np
 from discretion import errors
 from discretion.learning import sums
 from discretion.learning.trajectories import FloatArray, IntArray, Schema, Trajectories, check_units
-from discretion.privacy import events, noise
+from discretion.privacy import events, noise, rho
 
 _INTEGERS: Final = 2**62  # what an exact sum and its noise must stay below
 _TAIL: Final = 2**10  # noise beyond this many scales does not happen
 
 
+def _exact(amount: object) -> Fraction:
+    if isinstance(amount, bool) or not isinstance(amount, Fraction | int):
+        raise errors.InvalidRho(f"A privacy budget must be an exact fraction, not {type(amount).__name__}.")
+    if amount <= 0:
+        raise errors.InvalidRho("A privacy budget must be above zero.")
+    return Fraction(amount)
+
+
 @dataclass(frozen=True)
 class Concentrated:
-    """A share of a ρ-zCDP budget: Gaussian noise."""
+    """A ρ-zCDP budget, or a share of one: Gaussian noise."""
 
     rho: Fraction
+
+    def __post_init__(self) -> None:
+        _exact(self.rho)
 
     def part(self, fraction: Fraction) -> "Concentrated":
         return Concentrated(self.rho * fraction)
@@ -36,15 +53,26 @@ class Concentrated:
 
 @dataclass(frozen=True)
 class Pure:
-    """A share of a pure ε-DP budget: Laplace noise."""
+    """A pure ε-DP budget, or a share of one: Laplace noise."""
 
     epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        _exact(self.epsilon)
 
     def part(self, fraction: Fraction) -> "Pure":
         return Pure(self.epsilon * fraction)
 
 
 Share = Concentrated | Pure
+
+
+def check_budget(privacy: Share) -> None:
+    """A whole training's budget is what a ledger can hold: a whole number of nano-ρ, or of nano-ε, and not too many."""
+    pure = isinstance(privacy, Pure)
+    amount = Fraction(privacy.epsilon if isinstance(privacy, Pure) else privacy.rho)
+    if (amount * rho.NANO).denominator != 1 or (rho.of_pure(amount) if pure else amount) * rho.NANO > rho.MOST:
+        raise errors.InvalidRho("The budget of a training must be a whole number of billionths and ρ at most 1000000.")
 
 
 @dataclass(frozen=True)
@@ -109,8 +137,10 @@ class Curator:
 
     def __init__(self, trajectories: Trajectories, allowance: Fraction) -> None:
         self._trajectories = trajectories
-        self._allowance = allowance
+        self._allowance = _exact(allowance)
         self._events: list[events.Event] = []
+        self._spent = events.Tally()
+        self._purse = threading.Lock()
 
     @property
     def schema(self) -> Schema:
@@ -126,21 +156,29 @@ class Curator:
 
     def price(self, query: Query) -> events.Event:
         """The event that answering the query will be; asks nothing yet."""
+        if query.statistic.schema != self.schema:
+            raise errors.InvalidParameter("The statistic was made for another schema than the data's.")
         return event_of(query, self.units)
 
     def ask(self, *queries: Query) -> list[Answer]:
         """Debit all, then sum in one pass, then add noise."""
         asked = [self.price(query) for query in queries]
         self._debit(asked)
-        totals = sums.totals([query.statistic for query in queries], self._trajectories)
-        return [
-            Answer(total + self._noise(event, total.shape), event) for total, event in zip(totals, asked, strict=True)
-        ]
+        with np.errstate(all="ignore"):  # a warning that depends on a record would be a message about it
+            totals = sums.totals([query.statistic for query in queries], self._trajectories)
+        for total, event in zip(totals, asked, strict=True):
+            total += self._noise(event, total.shape)  # in place: a table of transitions may be most of the memory
+        return [Answer(total, event) for total, event in zip(totals, asked, strict=True)]
 
     def _debit(self, asked: Sequence[events.Event]) -> None:
-        if events.compose([*self._events, *asked]) > self._allowance:
-            raise errors.AllowanceExceeded("The learner asked for more than its allowance; nothing was answered.")
-        self._events.extend(asked)
+        with self._purse:
+            spent = copy.deepcopy(self._spent)
+            for event in asked:
+                spent.add(event)
+            if spent.rho > self._allowance:
+                raise errors.AllowanceExceeded("The learner asked for more than its allowance; nothing was answered.")
+            self._spent = spent
+            self._events.extend(asked)
 
     def _noise(self, event: events.Event, shape: tuple[int, ...]) -> IntArray:
         draw = {

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from discretion import errors
 from discretion.learning.trajectories import (
+    CONSTANT,
     Block,
     Discrete,
     FloatArray,
@@ -34,12 +35,17 @@ from discretion.learning.trajectories import (
     Schema,
     Trajectories,
     Vector,
+    is_finite,
 )
 
 BITS: Final = 16
 ONE: Final = 1 << BITS
 MAX_DIMENSION: Final = 100_000
-CONSTANT: Final = "1"
+
+
+def _check_actions(actions: object) -> None:
+    if not isinstance(actions, int) or isinstance(actions, bool) or actions < 1:
+        raise errors.InvalidFeatures(f"A feature map needs a positive number of actions, not {actions!r}.")
 
 
 def _check_dimension(groups: int, width: int) -> None:
@@ -56,10 +62,15 @@ class Table:
     values: FloatArray  # (S, A, d)
 
     def __post_init__(self) -> None:
-        if self.values.ndim != 3 or 0 in self.values.shape:
+        numbers = isinstance(self.values, np.ndarray) and self.values.dtype.kind in "fiu"
+        if not numbers or self.values.ndim != 3 or 0 in self.values.shape:
             raise errors.InvalidFeatures("A feature table needs three levels: state, action, coordinate.")
         if not np.isfinite(self.values).all():
-            raise errors.InvalidFeatures("A feature table may hold finite numbers only.")
+            state, action, _ = (int(i) for i in np.argwhere(~np.isfinite(self.values))[0])
+            raise errors.InvalidFeatures(f"The features of state {state}, action {action} are not finite numbers.")
+        own = self.values.astype(np.float64)
+        own.setflags(write=False)
+        object.__setattr__(self, "values", own)
         _check_dimension(1, self.width)
         norms = np.linalg.norm(np.clip(self.values, -1e6, 1e6), axis=-1)
         if norms.max() > 1 + 1e-9:
@@ -108,10 +119,15 @@ class Bins:
     @classmethod
     def of(cls, vector: Vector, actions: int, edges: Mapping[str, Sequence[float]]) -> "Bins":
         """Cells are numbered in the order of the state's columns, whatever the order of the mapping."""
+        if not isinstance(edges, Mapping) or not all(isinstance(cuts, Sequence) for cuts in edges.values()):
+            raise errors.InvalidFeatures("Bins need a list of edges for each column.")
+        if not all(is_finite(cut) for cuts in edges.values() for cut in cuts):
+            raise errors.InvalidFeatures("The edges of bins must be finite numbers.")
         named = sorted(edges.items(), key=lambda edge: (*vector.columns, edge[0]).index(edge[0]))
         return cls(vector, actions, tuple((column, tuple(map(float, cuts))) for column, cuts in named))
 
     def __post_init__(self) -> None:
+        _check_actions(self.actions)
         if not self.edges:
             raise errors.InvalidFeatures("Bins need at least one column with edges.")
         for column, cuts in self.edges:
@@ -164,6 +180,7 @@ class Blocks:
     terms: tuple[str, ...]  # column names, and "1" for the constant
 
     def __post_init__(self) -> None:
+        _check_actions(self.actions)
         if not self.terms or len(set(self.terms)) != len(self.terms):
             raise errors.InvalidFeatures("Blocks need terms, each of them once.")
         for term in self.terms:
@@ -193,7 +210,7 @@ class Blocks:
         column = self.vector.columns.index(term)
         low, high = self.vector.bounds[column]
         values = np.minimum(np.maximum(np.asarray(states[:, column], dtype=np.float64), low), high)
-        return (values - low) / (high - low) * 2.0 - 1.0  # rounding is monotone: the fraction stays in [0, 1]
+        return np.minimum((values - low) / (high - low), 1.0) * 2.0 - 1.0
 
 
 FiniteMap = Table | Bins

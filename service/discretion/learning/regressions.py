@@ -40,7 +40,7 @@ def _chosen(block: Bounded, part: str, units: int) -> BoolArray | None:
     return block.part(0, units // 2) if part == events.FIRST_HALF else block.part(units // 2, units)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Seen:
     """The records of one step of a block, with their weighted features: looked up by cell, or computed."""
 
@@ -66,6 +66,24 @@ class _Regressed:
     part: str = events.EVERYONE
     deviation: Deviation | None = None  # σ̃, None for 1
 
+    def __post_init__(self) -> None:
+        finite = not isinstance(self.features, maps.Blocks)
+        if isinstance(self.deviation, LinearDeviation):
+            _check(
+                not finite and self.deviation.square.shape == self.deviation.mean.shape == self._weights, "deviation"
+            )
+        elif self.deviation is not None:
+            _check(finite and self.deviation.values.shape == self._cells, "deviation")
+
+    @property
+    def _weights(self) -> tuple[int, ...]:
+        return (self.features.groups, self.features.width)
+
+    @property
+    def _cells(self) -> tuple[int, ...]:
+        assert not isinstance(self.features, maps.Blocks)
+        return (self.features.states, self.features.actions)
+
     def _seen(self, block: Bounded, units: int) -> _Seen:
         key = ("seen", self.step, self.part, id(self.features), id(self.deviation))
         return block.once(key, lambda: self._look(block, units))
@@ -82,7 +100,7 @@ class _Regressed:
         psi = self.features.psi(records.states)
         deviation = None
         if isinstance(self.deviation, LinearDeviation):
-            deviation = self.deviation.of(psi, records.actions)
+            deviation = at_least_one(self.deviation.of(psi, records.actions))
             psi = _weighted(psi, deviation)
         narrow = records.actions.astype(np.min_scalar_type(self.schema.actions))  # small integers sort by radix
         order = np.argsort(narrow, kind="stable")
@@ -91,7 +109,7 @@ class _Regressed:
 
     @cached_property
     def _finite_deviation(self) -> FloatArray | None:  # (cells·A,)
-        return self.deviation.values.ravel() if isinstance(self.deviation, TableDeviation) else None
+        return at_least_one(self.deviation.values.ravel()) if isinstance(self.deviation, TableDeviation) else None
 
     @cached_property
     def _finite_psi(self) -> IntArray:  # (cells·A, p), weighted
@@ -100,6 +118,16 @@ class _Regressed:
         if self._finite_deviation is None:
             return psi
         return _weighted(psi.astype(np.float64), self._finite_deviation).astype(np.int64)
+
+
+def _check(fits: bool, name: str) -> None:
+    if not fits:
+        raise errors.InvalidParameter(f"The {name} handed to the curator does not fit the feature map.")
+
+
+def at_least_one(deviation: FloatArray) -> FloatArray:
+    """The bounds need σ̃ ≥ 1, whatever a learner hands in; what is no number counts as 1."""
+    return np.fmax(deviation, 1.0)
 
 
 def _weighted(psi: FloatArray, deviation: FloatArray) -> FloatArray:
@@ -167,6 +195,13 @@ class Moment(_Regressed):
     squared: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.value, LinearValue):
+            fits = isinstance(self.features, maps.Blocks) and self.value.score.weights.shape == self._weights
+            _check(fits and self.value.score.roots.shape == (*self._weights, self.features.width), "value")
+        elif self.value is not None:
+            fits = not isinstance(self.features, maps.Blocks)
+            _check(fits and self.value.values.shape == (self._cells[0] + 1,), "value")
         if not 0 < self.bound <= _LARGEST_TARGET:
             raise errors.ProblemTooLarge(
                 f"Targets of up to {self.bound} at step {self.step + 1} are too large to be summed exactly; "
@@ -213,6 +248,7 @@ class Moment(_Regressed):
             target = target + (following * following if self.squared else following)
         if seen.deviation is not None:
             target = target / seen.deviation
+        target = np.where(np.isnan(target), 0.0, target)  # a learner's value may be no number; its sum must be one
         return np.trunc(np.clip(target, -self.bound, self.bound) * self._steps)
 
     def _following(self, records: Records) -> FloatArray:

@@ -18,6 +18,10 @@ class Known:
 
     table: FloatArray
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.table, np.ndarray) or self.table.dtype.kind not in "fiu":
+            raise errors.InvalidParameter("A reward table must be an array of numbers.")
+
     def check(self, schema: Schema) -> None:
         if not isinstance(schema.states, Discrete):
             raise errors.InvalidParameter("A reward table needs discrete states; leave it out for vector states.")
@@ -29,8 +33,12 @@ class Known:
                 f"for (step, state, action), or {shapes[2]} for the next state."
             )
         low, high = schema.low, schema.low + schema.width
-        if not ((self.table >= low) & (self.table <= high)).all():  # NaN is refused too
-            raise errors.InvalidParameter(f"The reward table must stay within the declared range {low:g} to {high:g}.")
+        outside = ~((self.table >= low) & (self.table <= high))  # NaN is outside too
+        if outside.any():
+            where = ", ".join(str(int(index)) for index in np.argwhere(outside)[0])
+            raise errors.InvalidParameter(
+                f"The reward table must stay within the declared range {low:g} to {high:g}; entry [{where}] does not."
+            )
 
     def at(self, schema: Schema, step: int) -> FloatArray | float:
         """The scaled reward of (s, a) at a step, (S, A); nothing if it is paid on arrival."""
@@ -44,3 +52,8 @@ class Known:
             return 0.0
         ends = np.append(self.table, 0.0)[: schema.states.count + 1]  # type: ignore[union-attr]
         return schema.scaled(ends)
+
+
+def check_kind(reward: object) -> None:
+    if reward is not None and not isinstance(reward, Known):
+        raise errors.InvalidParameter("reward must be a table of known rewards, or left out to estimate them.")

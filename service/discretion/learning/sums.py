@@ -13,12 +13,14 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Trajectories
+from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema, Trajectories
 
 _EXACT: Final = 53  # bits of an integer that float64 holds exactly
 
 
 class Statistic(Protocol):
+    @property
+    def schema(self) -> Schema: ...
     @property
     def name(self) -> str: ...
     @property

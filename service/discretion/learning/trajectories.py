@@ -43,6 +43,8 @@ MAX_UNITS: Final = 10**10
 MAX_PER_UNIT: Final = 10_000
 MAX_BOUND: Final = 1e100
 
+CONSTANT: Final = "1"  # the term of a feature map that is always 1
+
 
 def is_finite(value: object) -> bool:
     """Whether this is a number that float64 can hold; integers of any length may come from JSON."""
@@ -60,7 +62,8 @@ def _whole(value: object, name: str, low: int, high: int) -> None:
 
 
 def _interval(bounds: tuple[float, float], name: str) -> None:
-    if len(bounds) != 2 or not all(map(is_finite, bounds)) or not bounds[0] < bounds[1]:
+    pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+    if not pair or not all(map(is_finite, bounds)) or not float(bounds[0]) < float(bounds[1]):
         raise errors.InvalidSchema(f"{name} must be two finite numbers, the lower first.")
     if max(map(abs, bounds)) > MAX_BOUND:
         raise errors.InvalidSchema(f"{name} is too wide to compute with; scale it to at most {MAX_BOUND:g}.")
@@ -84,15 +87,21 @@ class Vector:
     bounds: tuple[tuple[float, float], ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.columns, tuple) or not isinstance(self.bounds, tuple):
+            raise errors.InvalidSchema("State columns and their bounds must be given as tuples.")
         _whole(len(self.columns), "The number of state columns", 1, MAX_COLUMNS)
-        if len(set(self.columns)) != len(self.columns) or not all(self.columns):
+        if len(set(self.columns)) != len(self.columns) or not all(isinstance(c, str) and c for c in self.columns):
             raise errors.InvalidSchema("State columns need names, each of them once.")
+        if CONSTANT in self.columns:
+            raise errors.InvalidSchema(f"No state column can be named {CONSTANT!r}: that stands for the constant.")
         if len(self.bounds) != len(self.columns):
             raise errors.InvalidSchema(
                 f"{len(self.columns)} state columns need as many bounds, not {len(self.bounds)}."
             )
         for column, bounds in zip(self.columns, self.bounds, strict=True):
             _interval(bounds, f"The bounds of state column {column!r}")
+        # Whole numbers beyond 2⁵³ would be compared exactly and computed with otherwise.
+        object.__setattr__(self, "bounds", tuple((float(low), float(high)) for low, high in self.bounds))
 
     @cached_property
     def low(self) -> FloatArray:
@@ -116,6 +125,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         _whole(self.horizon, "The horizon", 1, MAX_HORIZON)
+        if not isinstance(self.states, Discrete | Vector):
+            raise errors.InvalidSchema("The states must be declared as Discrete or Vector.")
         _whole(self.actions, "The number of actions", 1, MAX_ACTIONS)
         _whole(self.per_unit, "The most trajectories of a unit", 1, MAX_PER_UNIT)
         _interval(self.reward, "The reward range")
@@ -140,29 +151,53 @@ class Schema:
     def scaled(self, reward: FloatArray) -> FloatArray:
         return (reward - self.low) / self.width
 
-    def unscaled(self, value: FloatArray, steps: int) -> FloatArray:
-        """A scaled value of `steps` further steps, in the unit of the declared rewards."""
-        return value * self.width + self.low * steps
+    @property
+    def count(self) -> int:
+        """The number of discrete states."""
+        if isinstance(self.states, Discrete):
+            return self.states.count
+        raise errors.InvalidParameter("Counting needs discrete states; bin the columns of a vector state first.")
 
 
 def check_units(units: int) -> None:
     _whole(units, "The number of units", 1, MAX_UNITS)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Block:
-    """Some trajectories of whole units, one column each, padded to the horizon; step-major, so a step is contiguous."""
+    """Some trajectories of whole units, one column each, padded to the horizon; step-major, so a step is contiguous.
 
-    units: AnyIntArray  # (B,) stored positions, ascending; trajectories of one unit side by side
+    `span` is public: the positions this block is for. A unit elsewhere, or with too many trajectories, is left out by
+    what stands here about that unit alone; the others do not notice.
+    """
+
+    units: AnyIntArray  # (B,) stored positions
     lengths: AnyIntArray  # (B,) recorded steps
     states: NDArray[np.generic]  # (H, B) integers, or (H, B, p) numbers
     actions: AnyIntArray  # (H, B)
     rewards: NDArray[np.floating]  # (H, B)
     endings: AnyIntArray  # (B,) ENDED, CUT_BEFORE or CUT
     final: NDArray[np.generic]  # (B,) or (B, p) the state after the last step, where the ending is CUT_BEFORE
+    span: tuple[int, int] | None = None  # first position, and the one after the last; None: all, in a single block
+
+    def __post_init__(self) -> None:
+        size = (len(self.units),)
+        steps = self.actions.shape
+        fits = {self.lengths.shape, self.endings.shape, self.final.shape[:1], steps[1:]} == {size}
+        if (
+            not fits
+            or {self.states.shape[:2], self.rewards.shape} != {steps}
+            or self.final.shape != self.states.shape[1:]
+        ):
+            raise ValueError("The arrays of a block do not belong together.")
+        integers = (self.units, self.lengths, self.actions, self.endings)
+        numbers = (self.states, self.rewards, self.final)
+        kinds = all(array.dtype.kind in "iu" for array in integers) and all(a.dtype.kind in "iuf" for a in numbers)
+        if not kinds or any(array.dtype.itemsize > 8 for array in (*integers, *numbers)):
+            raise ValueError("The arrays of a block hold other things than integers and float64 numbers.")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectories:
     """A dataset: its public schema and number of units, and its blocks, which can be iterated any number of times."""
 
@@ -174,13 +209,16 @@ class Trajectories:
         check_units(self.units)
 
     def bounded(self) -> Iterator["Bounded"]:
-        last = -1
-        for block in self.blocks:
-            yield (bounded := Bounded(self.schema, self.units, block, last))
-            last = bounded.last
+        covered = 0
+        for index, block in enumerate(self.blocks):
+            if index and (block.span is None or covered == self.units):
+                raise ValueError("Several blocks need spans that ascend.")
+            start, end = block.span or (0, self.units)
+            yield Bounded(self.schema, block, max(start, covered), min(end, self.units))
+            covered = max(covered, end)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Records:
     """The records of one step that count, side by side. `successor` is UNKNOWN, a state, or the number of states
     for the end; for vector states it is the vector, with `ended` and `known` beside it."""
@@ -198,16 +236,17 @@ class Records:
 
 
 class Bounded:
-    """A block as the curator reads it: total, silent, and one trajectory at a time."""
+    """A block as the curator reads it: total, silent, and one unit at a time."""
 
-    def __init__(self, schema: Schema, units: int, block: Block, last: int = -1) -> None:
+    def __init__(self, schema: Schema, block: Block, start: int, end: int) -> None:
+        """Only units at positions start … end−1 count, which are public."""
+        if len(block.actions) != schema.horizon:
+            raise ValueError("The block is padded to another horizon.")
         self.schema = schema
         self._block = block
         self._found: dict[tuple[object, ...], object] = {}
-        positions = np.asarray(block.units, dtype=np.int64)
-        self._position = positions
-        self.last = int(max(last, positions.max(initial=-1)))
-        self._admitted = (positions < units) & (_rank(positions, last) < schema.per_unit)
+        self._position = np.asarray(block.units, dtype=np.int64)
+        self._admitted = self.part(start, end) & (_rank(self._position) < schema.per_unit)
         self._lengths = np.clip(block.lengths, 0, schema.horizon)
 
     def once(self, key: tuple[object, ...], compute: Callable[[], _T]) -> _T:
@@ -280,20 +319,15 @@ def _chosen(mask: BoolArray, one: NDArray[np.generic], other: NDArray[np.generic
     return np.where(mask if one.ndim == 1 else mask[:, None], one, other)
 
 
-def _rank(positions: IntArray, last: int) -> IntArray:
-    """How many trajectories of the same unit stand before each one.
-
-    Units must ascend, in this block and after the `last` one of earlier blocks, with their trajectories side by side.
-    What stands elsewhere might be one too many of its unit, so its rank is past every limit.
-    """
-    highest = np.maximum.accumulate(np.concatenate(([last], positions)))[:-1]
-    starts = positions > highest
-    before = np.concatenate(([last], positions))[:-1]
-    repeats = (positions == before) & (positions == highest)
-    repeats[:1] = False
-    index = np.arange(len(positions))
-    rank = index - np.maximum.accumulate(np.where(starts, index, 0)) if len(positions) else index
-    return np.where(starts | repeats, rank, np.iinfo(np.int64).max)
+def _rank(positions: IntArray) -> IntArray:
+    """How many trajectories of the same unit stand before each one."""
+    order = np.argsort(positions, kind="stable")
+    ascending, index = positions[order], np.arange(len(positions))
+    starts = np.ones(len(positions), dtype=bool)
+    starts[1:] = ascending[1:] != ascending[:-1]
+    rank = np.empty_like(index)
+    rank[order] = index - np.maximum.accumulate(np.where(starts, index, 0))
+    return rank
 
 
 def block_of(
@@ -305,6 +339,7 @@ def block_of(
     lengths: AnyIntArray | None = None,
     endings: AnyIntArray | None = None,
     final: NDArray[np.generic] | None = None,
+    span: tuple[int, int] | None = None,
 ) -> Block:
     """A block from arrays; without the rest: one full-length trajectory per unit, cut at the horizon."""
     horizon, size = actions.shape
@@ -316,4 +351,5 @@ def block_of(
         rewards=rewards,
         endings=np.full(size, CUT if final is None else CUT_BEFORE) if endings is None else endings,
         final=np.zeros_like(states[0]) if final is None else final,
+        span=span,
     )

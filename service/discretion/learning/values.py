@@ -16,15 +16,16 @@ import numpy as np
 from discretion.learning.features import BITS, ONE
 from discretion.learning.trajectories import FloatArray, IntArray
 
+_LARGEST = 2.0**900  # of a factor, so that no power of two here leaves the range of float64
+
 
 def on_grid(factors: FloatArray) -> FloatArray:  # (…, p)
-    """Rounded (to 2⁻²⁹ of the largest, for p ≤ 64) so that ψᵀ·factors adds up exactly."""
-    largest = float(np.abs(factors).max(initial=0.0))
-    if largest == 0.0:
-        return factors
+    """Rounded (to 2⁻²⁹ of the largest, for p ≤ 64) so that ψᵀ·factors adds up exactly; twice is the same as once."""
+    finite = np.clip(np.nan_to_num(factors), -_LARGEST, _LARGEST)
+    largest = max(float(np.abs(finite).max(initial=0.0)), 1 / _LARGEST)
     bits = 52 - BITS - factors.shape[-1].bit_length()
     unit = math.ldexp(1.0, math.frexp(largest)[1] - bits)
-    return np.rint(factors / unit) * unit
+    return np.rint(finite / unit) * unit
 
 
 def _products(factors: FloatArray, psi: FloatArray) -> FloatArray:  # (…, p), (R, p) → (…, R)
@@ -50,11 +51,15 @@ class TableDeviation:
 class LinearScore:
     """Q̂(x, a) = clip(ψᵀw_a − bonus·‖R_a ψ‖ − margin, 0, ceiling), R_aᵀR_a = Λ̃_a⁻¹; Alg. 2, lines 11 to 13."""
 
-    weights: FloatArray  # (A, p), on their grid
-    roots: FloatArray  # (A, p, p), on their grid
+    weights: FloatArray  # (A, p), put on their grid
+    roots: FloatArray  # (A, p, p), put on their grid
     bonus: float
     margin: float
     ceiling: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", on_grid(self.weights))
+        object.__setattr__(self, "roots", on_grid(self.roots))
 
     def of(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
         raw = _products(self.weights, psi) - self.bonus * np.sqrt(self.spread(psi)) - self.margin
@@ -65,9 +70,8 @@ class LinearScore:
         rows = _products(self.roots, psi)
         rows *= rows
         total = rows[:, 0]
-        for index in range(
-            1, rows.shape[1]
-        ):  # one by one: `sum` chooses its order by the shape, hence by the other rows
+        # One by one, because `sum` chooses its order by the shape, and so by how many other rows there are.
+        for index in range(1, rows.shape[1]):
             total += rows[:, index]
         return total
 
@@ -81,7 +85,7 @@ def linear_score(
 ) -> LinearScore:
     eigenvalues, vectors = np.linalg.eigh(inverse)
     roots = np.sqrt(np.maximum(eigenvalues, 0.0))[:, :, None] * vectors.transpose(0, 2, 1)
-    return LinearScore(on_grid(weights), on_grid(roots), bonus, margin, ceiling)
+    return LinearScore(weights, roots, bonus, margin, ceiling)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +100,13 @@ class LinearValue:
 class LinearDeviation:
     """σ̃(x, a) = √max(1, clip(ψᵀβ_a, 0, c²) − clip(ψᵀθ_a, 0, c)²); Alg. 2, lines 7 and 8."""
 
-    square: FloatArray  # (A, p), β̃, on its grid
-    mean: FloatArray  # (A, p), θ̃, on its grid
+    square: FloatArray  # (A, p), β̃, put on its grid
+    mean: FloatArray  # (A, p), θ̃, put on its grid
     ceiling: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "square", on_grid(self.square))
+        object.__setattr__(self, "mean", on_grid(self.mean))
 
     def of(self, psi: FloatArray, actions: IntArray) -> FloatArray:  # (R, p), (R,) → (R,)
         rows = np.arange(len(psi))
@@ -106,7 +114,3 @@ class LinearDeviation:
         mean = _products(self.mean, psi)[actions, rows]
         variance = np.clip(square, 0.0, self.ceiling**2) - np.clip(mean, 0.0, self.ceiling) ** 2
         return np.sqrt(np.maximum(1.0, variance))
-
-
-def linear_deviation(square: FloatArray, mean: FloatArray, ceiling: float) -> LinearDeviation:  # (A, p) each
-    return LinearDeviation(on_grid(square), on_grid(mean), ceiling)

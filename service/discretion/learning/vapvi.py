@@ -22,7 +22,8 @@ Variance-aware pessimistic value iteration on noisy least-squares statistics of 
   Ṽ_{h+1} ∈ [0, H−h], releases nothing that needs no data (Ṽ_{H+1} = 0), lets each half spend the whole of ρ when the
   data is split, and by default sets σ̃ = 1: under privacy, an estimated variance costs more than its weights give.
 * Blocks of the Gram matrix that are zero for every dataset (other actions' features) get no noise.
-* Noise is discrete, on integers; features and targets are truncated to multiples of 2⁻¹⁶, record by record.
+* Noise is discrete, on integers; features are truncated to multiples of 2⁻¹⁶ and targets below 64 too (larger ones are
+  coarser, 22 bits in all), record by record.
 * Eigenvalues of Λ̃ below λ, which only noise can cause, are lifted to λ.
 * Trajectories may end early (the end's value is known) and rewards may have any bounded range or be known. In `tight`,
   a known reward of (s, a) makes the last step exact: no target is released there and no penalty is due.
@@ -39,15 +40,15 @@ import numpy as np
 from discretion import errors
 from discretion.learning import checks, policy, rewards
 from discretion.learning import features as maps
-from discretion.learning.curator import Answer, Curator, Query, Share, event_of
+from discretion.learning.curator import Answer, Curator, Query, Share, check_budget, event_of
 from discretion.learning.regressions import Deviation, Gram, Moment, Value
 from discretion.learning.trajectories import FloatArray, Schema
 from discretion.learning.values import (
+    LinearDeviation,
     LinearScore,
     LinearValue,
     TableDeviation,
     TableValue,
-    linear_deviation,
     linear_score,
 )
 from discretion.privacy import events
@@ -55,8 +56,8 @@ from discretion.privacy import events
 NAME: Final = "dp-vapvi"
 _STATISTICS: Final = ("covariance", "square", "mean", "gram", "target")
 _TIGHT_SHARES: Final = (1, 1, 1, 1, 2)
-# Where the shift barely outweighs the noise, some direction looks unseen and its penalty empties whole states. Measured
-# on simulated problems other than the reported ones: 2 and less lose at K√ρ ≥ 10⁴, 10 and more lose below.
+# Where the shift barely outweighs the noise, some direction looks unseen and its penalty empties whole states. Chosen
+# on other data than the reported ones (docs/reproduction.md has the table): no factor is best for every K and ρ.
 _TIGHT_SHIFT: Final = 6.0
 
 
@@ -80,7 +81,9 @@ class Parameters:
         checks.choice(self.calibration, "calibration", "paper", "tight")
         if self.variance is not None:
             checks.choice(self.variance, "variance", "estimated", "one")
-        checks.number(self.ridge, "ridge (λ)", low=0.0, strictly=True)
+        if not isinstance(self.features, maps.FeatureMap):
+            raise errors.InvalidParameter("features must be a feature map: Table, Blocks or Bins.")
+        checks.number(self.ridge, "ridge (λ)", low=1e-6)
         checks.number(self.c, "c", low=0.0)
         checks.number(self.d, "d", low=0.0)
         if self.e is not None:
@@ -88,6 +91,7 @@ class Parameters:
         checks.number(self.delta, "delta", low=0.0, high=1.0, strictly=True)
         if self.shares is not None:
             checks.shares(self.shares, *_STATISTICS)
+        rewards.check_kind(self.reward)
         if self.split and not self.estimates_variance:
             raise errors.InvalidParameter(
                 "split halves the data to estimate variances; set variance='estimated' or drop it."
@@ -144,6 +148,7 @@ def _statistics(schema: Schema, parameters: Parameters, step: int) -> dict[str, 
 
 def _steps(schema: Schema, privacy: Share, parameters: Parameters) -> list[_Step]:
     check(schema, parameters)
+    check_budget(privacy)
     statistics = [_statistics(schema, parameters, step) for step in range(schema.horizon)]
     weights = dict(zip(_STATISTICS, parameters.shares or _TIGHT_SHARES, strict=True))
     if parameters.calibration == "paper":
@@ -175,7 +180,7 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameter
 
 
 def noise_shift(event: events.Event, schema: Schema, parameters: Parameters) -> float:
-    """E, in units of √(pv): the norm of a p × p symmetric noise of variance v is close to 2√(pv)."""
+    """E, from the norm of a p × p symmetric noise of variance v, which is close to 2√(pv)."""
     groups, width, _ = event.shape
     norm = 2 * math.sqrt(width * float(event.scale))
     if parameters.calibration == "tight":
@@ -300,7 +305,7 @@ class _Continuous(_Learner):
 
     def deviation(self, step: int, covariance: Answer, square: Answer, mean: Answer) -> Deviation:
         inverse = self.inverse(covariance)
-        return linear_deviation(
+        return LinearDeviation(
             self.solve(inverse, square), self.solve(inverse, mean), float(self.schema.horizon - step)
         )
 

@@ -30,9 +30,6 @@ FIRST_HALF: Final = "first half"
 SECOND_HALF: Final = "second half"
 PARTS: Final = (EVERYONE, FIRST_HALF, SECOND_HALF)
 
-# A scale keeps this many significant bits; rounding it up wastes at most 2^-31 of a share and keeps certificates short.
-_SCALE_BITS: Final = 32
-
 
 @dataclass(frozen=True)
 class Event:
@@ -75,26 +72,34 @@ def _concentrated(event: Event) -> Fraction:
     raise errors.UnknownMechanism(f"The mechanism {event.mechanism!r} has no zCDP cost of its own.")
 
 
-def _spent(events: Iterable[Event]) -> Fraction:
-    """ρ of events that all touch the same unit: zCDP adds; pure releases add their ε, which is charged as ε²/2."""
-    rho, epsilon = Fraction(0), Fraction(0)
-    for event in events:
+class Tally:
+    """What has been spent so far. A unit sits in one half only, so a release over the other half does not touch it
+    (parallel composition): the dearer half counts. zCDP adds; pure releases add their ε, which is charged as ε²/2."""
+
+    def __init__(self) -> None:
+        self._rho = {FIRST_HALF: Fraction(0), SECOND_HALF: Fraction(0)}
+        self._epsilon = dict(self._rho)
+
+    def add(self, event: Event) -> None:
         pure = pure_epsilon(event)
-        if pure is None:
-            rho += _concentrated(event)
-        else:
-            epsilon += pure
-    return rho + epsilon**2 / 2
+        for half in self._rho:
+            if event.part in (EVERYONE, half):
+                if pure is None:
+                    self._rho[half] += _concentrated(event)
+                else:
+                    self._epsilon[half] += pure
+
+    @property
+    def rho(self) -> Fraction:
+        return max(self._rho[half] + self._epsilon[half] ** 2 / 2 for half in self._rho)
 
 
 def compose(events: Iterable[Event]) -> Fraction:
-    """ρ of all the events together.
-
-    A unit sits in one half only, so a release over the other half does not touch it (parallel composition):
-    the dearer half counts.
-    """
-    listed = tuple(events)
-    return max(_spent(e for e in listed if e.part in (EVERYONE, half)) for half in (FIRST_HALF, SECOND_HALF))
+    """ρ of all the events together."""
+    tally = Tally()
+    for event in events:
+        tally.add(event)
+    return tally.rho
 
 
 def cost(event: Event) -> Fraction:
@@ -103,25 +108,22 @@ def cost(event: Event) -> Fraction:
 
 
 def _scale(sensitivity: Fraction, share: Fraction) -> Fraction:
-    """sensitivity / share, rounded up."""
+    """The scale at which the cost is the share, exactly: nothing is wasted, and sums of costs keep short fractions."""
     if sensitivity <= 0 or share <= 0:
         raise errors.InvalidNoiseScale("A release needs a positive sensitivity and a positive share of the budget.")
-    value = sensitivity / share
-    shift = _SCALE_BITS - (value.numerator.bit_length() - value.denominator.bit_length())
-    unit = Fraction(1, 2**shift) if shift >= 0 else Fraction(2**-shift)
-    return -(-value // unit) * unit
+    return sensitivity / share
 
 
 def gaussian_scale(squared_sensitivity: Fraction, rho: Fraction) -> Fraction:
-    """The least variance (rounded up) at which a `gaussian` release costs at most ρ."""
+    """The variance at which a `gaussian` release costs ρ."""
     return _scale(squared_sensitivity, 2 * rho)
 
 
 def symmetric_gaussian_scale(squared_sensitivity: Fraction, rho: Fraction) -> Fraction:
-    """The least off-diagonal variance (rounded up) at which a `symmetric-gaussian` release costs at most ρ."""
+    """The off-diagonal variance at which a `symmetric-gaussian` release costs ρ."""
     return _scale(squared_sensitivity, 4 * rho)
 
 
 def laplace_scale(sensitivity: Fraction, epsilon: Fraction) -> Fraction:
-    """The least scale b (rounded up) at which a `laplace` release is ε-DP."""
+    """The scale b at which a `laplace` release is ε-DP."""
     return _scale(sensitivity, epsilon)
