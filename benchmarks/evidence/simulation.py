@@ -40,18 +40,21 @@ def _design(design: simulation.Design) -> dict[str, int]:
 
 
 def _table(rows: Sequence[simulation.Row]) -> list[dict[str, Any]]:
-    groups: dict[tuple[str, str, int], list[float]] = {}
+    """Means with standard errors over instances; repetitions of one instance are not independent of each other."""
+    groups: dict[tuple[str, str, int], dict[int, list[float]]] = {}
     for row in rows:
-        groups.setdefault((row.algorithm, row.rho, row.episodes), []).append(row.suboptimality)
+        cell = groups.setdefault((row.algorithm, row.rho, row.episodes), {})
+        cell.setdefault(row.instance, []).append(row.suboptimality)
     return [
         {
             "algorithm": algorithm,
             "rho": rho,
             "episodes": episodes,
-            "mean": round(float(np.mean(gaps)), 4),
-            "standard_error": round(float(np.std(gaps, ddof=1) / np.sqrt(len(gaps))), 4),
+            "mean": round(float(np.mean(means)), 4),
+            "standard_error": round(float(np.std(means, ddof=1) / np.sqrt(len(means))), 4),
         }
-        for (algorithm, rho, episodes), gaps in groups.items()
+        for (algorithm, rho, episodes), cell in groups.items()
+        if (means := [np.mean(gaps) for gaps in cell.values()])
     ]
 
 

@@ -3,7 +3,8 @@
 Nothing here adds noise or spends a budget, so nothing here may ever see a patient: the service does not import this
 module; simulations and benchmarks do.
 
-* `apvi`: Yin & Wang (2021), Γ = C₁√(Var·ι/n) + C₂Hι/n, which DP-APVI becomes when its noise vanishes.
+* `apvi`: Yin & Wang (2021), Γ = C₁√(Var·ι/n) + C₂Hι/n with C₂ = 7/3 as in the empirical Bernstein inequality. Without
+  noise DP-APVI becomes this with C₂ = 0 (its own C₂ term is proportional to E) where rewards are known.
 * `value_iteration`: the same without a penalty, on what was seen.
 * `behaviour_cloning`: the most frequent action of each step and state.
 * `vapvi`: Yin et al. (2022), Γ = C√d·‖φ‖_Λ⁻¹ + D/K with variance weights, which DP-VAPVI becomes.
@@ -109,8 +110,9 @@ def vapvi(
     split: bool = False,
     reward: rewards.Known | None = None,
 ) -> policy.Policy:
-    bonus = c * math.sqrt(maps.dimension(features))
-    return _least_squares("vapvi", trajectories, features, ridge, bonus, d, split, True, reward)
+    middle = trajectories.units // 2 if split else 0
+    penalty = _Penalty(c * math.sqrt(maps.dimension(features)), d / (trajectories.units - middle))
+    return _LeastSquares("vapvi", trajectories, features, ridge, penalty, reward, True, middle).policy()
 
 
 def pevi(
@@ -121,55 +123,70 @@ def pevi(
     c: float = 0.1,
     reward: rewards.Known | None = None,
 ) -> policy.Policy:
-    bonus = c * maps.dimension(features) * trajectories.schema.horizon
-    return _least_squares("pevi", trajectories, features, ridge, bonus, 0.0, False, False, reward)
+    penalty = _Penalty(c * maps.dimension(features) * trajectories.schema.horizon, 0.0)
+    return _LeastSquares("pevi", trajectories, features, ridge, penalty, reward, False, 0).policy()
 
 
-def _least_squares(
-    name: str,
-    trajectories: Trajectories,
-    features: maps.FeatureMap,
-    ridge: float,
-    bonus: float,
-    d: float,
-    split: bool,
-    weighted: bool,
-    reward: rewards.Known | None,
-) -> policy.Policy:
+@dataclass(frozen=True)
+class _Penalty:
+    """Γ = bonus·‖φ‖_Λ⁻¹ + margin."""
+
+    bonus: float
+    margin: float
+
+
+@dataclass(frozen=True, eq=False)
+class _LeastSquares:
     """The backward pass of both, in floating point, each group of features by itself."""
-    schema, units = trajectories.schema, trajectories.units
-    maps.check(features, schema)
-    middle = units // 2 if split else 0
-    margin = d / (units - middle)
-    scores: list[LinearScore] = []
-    tables: list[FloatArray] = []
-    covered: list[IntArray] = []
-    for step in reversed(range(schema.horizon)):
-        ceiling, end = schema.horizon - step, schema.idle * (schema.horizon - step - 1)
-        data = _Regression(features, _records(trajectories, step, middle), ridge)
-        value = _next_value(features, data.records, scores, tables, end)
-        if weighted:
-            prior = data if not split else _Regression(features, _records(trajectories, step, 0, middle), ridge)
-            before = value if not split else _next_value(features, prior.records, scores, tables, end)
-            data = data.weigh(prior.fit(before**2)[0], prior.fit(before)[0], ceiling)
-        target = value + (data.records.rewards if reward is None else 0.0)
-        if reward is not None and reward.table.ndim == 1:
+
+    name: str
+    trajectories: Trajectories
+    features: maps.FeatureMap
+    ridge: float
+    penalty: _Penalty
+    reward: rewards.Known | None
+    weighted: bool
+    middle: int  # variances come from the units before it, values from the others; 0: both from everyone
+
+    def policy(self) -> policy.Policy:
+        schema, features = self.trajectories.schema, self.features
+        maps.check(features, schema)
+        scores: list[LinearScore] = []  # last step first
+        tables: list[FloatArray] = []
+        covered: list[IntArray] = []
+        for step in reversed(range(schema.horizon)):
+            weights, inverse = self._fit(step, scores, tables)
+            ceiling = schema.horizon - step
+            if isinstance(features, maps.Blocks):
+                scores.append(linear_score(weights, inverse, self.penalty.bonus, self.penalty.margin, float(ceiling)))
+                continue
+            spread = _spread(features, inverse)
+            known = 0.0 if self.reward is None else self.reward.at(schema, step)
+            raw = _linear(features, weights) + known - self.penalty.bonus * np.sqrt(spread) - self.penalty.margin
+            tables.append(np.clip(raw, 0.0, ceiling))
+            covered.append(spread.argmin(axis=1))
+        if not isinstance(features, maps.Blocks):
+            bins = features if isinstance(features, maps.Bins) else None
+            return policy.tabular(self.name, schema, np.array(tables[::-1]), np.array(covered[::-1]), bins)
+        rule = policy.Linear(features, tuple(scores[::-1]), schema.low, schema.width)
+        return policy.Policy(self.name, schema.horizon, schema.states, schema.actions, rule)
+
+    def _fit(self, step: int, scores: list[LinearScore], tables: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        schema, middle = self.trajectories.schema, self.middle
+        end = schema.idle * (schema.horizon - step - 1)
+        data = _Regression(self.features, _records(self.trajectories, step, middle), self.ridge)
+        value = _next_value(self.features, data.records, scores, tables, end)
+        if self.weighted:
+            prior, before = data, value
+            if middle:
+                prior = _Regression(self.features, _records(self.trajectories, step, 0, middle), self.ridge)
+                before = _next_value(self.features, prior.records, scores, tables, end)
+            data = data.weigh(prior.fit(before**2)[0], prior.fit(before)[0], schema.horizon - step)
+        target = value + (data.records.rewards if self.reward is None else 0.0)
+        if self.reward is not None and self.reward.table.ndim == 1:
             cells = np.where(data.records.known, data.records.successors, -1).astype(np.int64)
-            target = target + np.asarray(reward.on_arrival(schema))[cells]
-        weights, inverse = data.fit(target)
-        if isinstance(features, maps.Blocks):
-            scores.append(linear_score(weights, inverse, bonus, margin, float(ceiling)))
-            continue
-        spread = _spread(features, inverse)
-        known = 0.0 if reward is None else reward.at(schema, step)
-        raw = _linear(features, weights) + known - bonus * np.sqrt(spread) - margin
-        tables.append(np.clip(raw, 0.0, ceiling))
-        covered.append(spread.argmin(axis=1))
-    if not isinstance(features, maps.Blocks):
-        bins = features if isinstance(features, maps.Bins) else None
-        return policy.tabular(name, schema, np.array(tables[::-1]), np.array(covered[::-1]), bins)
-    rule = policy.Linear(features, tuple(scores[::-1]), schema.low, schema.width)
-    return policy.Policy(name, schema.horizon, schema.states, schema.actions, rule)
+            target = target + np.asarray(self.reward.on_arrival(schema))[cells]
+        return data.fit(target)
 
 
 def _next_value(
