@@ -16,7 +16,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/ready ## learn policies on simulated patients and draw the figures (about two minutes)
-	$(BIN)/discretion simulate --out build/demo --episodes 5,50,200,1000 --rho 1,10,100 --instances 2 --repetitions 2
+	$(BIN)/discretion simulate --out build/demo --episodes 5,10,20,50,100,200,500,1000 --rho 1,10,100,10000 --instances 3 --repetitions 5 --calibration tight
 	@echo "The figures and the numbers behind them are in build/demo."
 
 test: lint ## lint, then run every test

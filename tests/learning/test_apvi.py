@@ -324,6 +324,16 @@ class TestMechanisms:
             apvi.mechanisms(SCHEMA, 9, kind(amount), apvi.Parameters())
 
 
+class TestPaperConstants:
+    def test_need_more_than_ten_million_visits_of_one_row_at_the_size_of_an_intensive_care_unit(self) -> None:
+        schema = Schema(20, Discrete(716), 25)
+        known = apvi.Parameters(reward=rewards.Known(np.zeros((716, 25))))
+        counted = apvi.mechanisms(schema, 20_000, Concentrated(Fraction(1)), known)
+        bound = max(apvi.noise_bound(event, schema, known.delta) for event in counted)
+        visits = known.c2 * 717 * bound * math.log(20 * 716 * 25 / known.delta)
+        assert visits == pytest.approx(1.5e7, rel=0.02)
+
+
 class TestParameters:
     @pytest.mark.parametrize("name", ["c1", "c2", "c", "delta"])
     @pytest.mark.parametrize("value", [-1, -1e-9, math.nan, math.inf, True, "1", None])

@@ -112,7 +112,7 @@ def vapvi(
 ) -> policy.Policy:
     middle = trajectories.units // 2 if split else 0
     penalty = _Penalty(c * math.sqrt(maps.dimension(features)), d / (trajectories.units - middle))
-    return _LeastSquares("vapvi", trajectories, features, ridge, penalty, reward, True, middle).policy()
+    return _LeastSquares("vapvi", trajectories, features, ridge, penalty, reward, True, middle).learn()
 
 
 def pevi(
@@ -124,7 +124,7 @@ def pevi(
     reward: rewards.Known | None = None,
 ) -> policy.Policy:
     penalty = _Penalty(c * maps.dimension(features) * trajectories.schema.horizon, 0.0)
-    return _LeastSquares("pevi", trajectories, features, ridge, penalty, reward, False, 0).policy()
+    return _LeastSquares("pevi", trajectories, features, ridge, penalty, reward, False, 0).learn()
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class _LeastSquares:
     weighted: bool
     middle: int  # variances come from the units before it, values from the others; 0: both from everyone
 
-    def policy(self) -> policy.Policy:
+    def learn(self) -> policy.Policy:
         schema, features = self.trajectories.schema, self.features
         maps.check(features, schema)
         scores: list[LinearScore] = []  # last step first
