@@ -86,6 +86,15 @@ class TestQuestions:
         with pytest.raises(errors.InvalidParameter, match="does not fit"):
             Moment(Schema(2, PLANE, 2), BLOCKS, 0, **handed)
 
+    @pytest.mark.parametrize("step", [-1, 2, 10**9])
+    def test_a_step_outside_the_horizon_is_refused(self, step):
+        with pytest.raises(errors.InvalidParameter, match="no step"):
+            Gram(SCHEMA, FEATURES, step)
+
+    def test_a_feature_map_of_another_schema_is_refused(self):
+        with pytest.raises(errors.InvalidFeatures, match="actions"):
+            Gram(Schema(2, Discrete(3), 5), FEATURES, 0)
+
     @pytest.mark.parametrize("factor", [np.nan, np.inf, 1e-318, 1e307, 1 / 3])
     def test_whatever_numbers_a_value_holds_each_record_is_on_its_own(self, factor):
         draw = np.random.default_rng(0)

@@ -67,6 +67,11 @@ class _Regressed:
     deviation: Deviation | None = None  # σ̃, None for 1
 
     def __post_init__(self) -> None:
+        maps.check(self.features, self.schema)
+        if not 0 <= self.step < self.schema.horizon:
+            raise errors.InvalidParameter(
+                f"There is no step {self.step + 1} within a horizon of {self.schema.horizon}."
+            )
         finite = not isinstance(self.features, maps.Blocks)
         if isinstance(self.deviation, LinearDeviation):
             _check(
