@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE ?=
 UPGRADE ?=
 
-CHECKED := $(foreach folder,service tests benchmarks,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
+CHECKED := $(foreach folder,service migrations tests benchmarks,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

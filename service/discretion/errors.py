@@ -53,8 +53,58 @@ class InvalidPolicy(Refusal):
     code = "invalid_policy"
 
 
+class InvalidCertificate(Refusal):
+    """A certificate that does not hold, or one that would not and is therefore not signed."""
+
+    code = "invalid_certificate"
+
+
 class InvalidState(Refusal):
     code = "invalid_state"
+
+
+class InvalidSetting(Refusal):
+    code = "invalid_setting"
+
+
+class UnknownDatabase(Refusal):
+    code = "unknown_database"
+
+
+class NoSuchPopulation(Refusal):
+    code = "no_such_population"
+
+
+class _Exhausted(Refusal):
+    """Carries what remains, so that a request can be made smaller."""
+
+    what = ""
+
+    def __init__(self, remaining: object) -> None:
+        super().__init__(f"The {self.what} has {remaining} left; ask for less, or have it raised.")
+        self.remaining = remaining
+
+
+class BudgetExhausted(_Exhausted):
+    code = "budget_exhausted"
+    what = "budget"
+
+
+class GrantExhausted(_Exhausted):
+    code = "grant_exhausted"
+    what = "grant"
+
+
+class BudgetInUse(Refusal):
+    code = "budget_in_use"
+
+
+class NotReserved(Refusal):
+    code = "not_reserved"
+
+
+class LedgerDamaged(Exception):
+    """The ledger does not add up: the service must not go on."""
 
 
 class RandomnessFailure(Exception):

@@ -1,0 +1,87 @@
+"""Populations, their ledgers, reservations and grants; the ledger refuses UPDATE and DELETE."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "populations",
+        sa.Column("id", sa.String(40), nullable=False),
+        sa.Column("total", sa.BigInteger, nullable=False),
+        sa.Column("reserved", sa.BigInteger, nullable=False),
+        sa.Column("charged", sa.BigInteger, nullable=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False),
+        sa.Column("head", sa.String(64), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_populations"),
+        sa.CheckConstraint(
+            "reserved >= 0 AND charged >= 0 AND reserved + charged <= total", name="ck_populations_within_total"
+        ),
+    )
+    op.create_table(
+        "grants",
+        sa.Column("id", sa.String(40), nullable=False),
+        sa.Column("population", sa.String(40), nullable=False),
+        sa.Column("dataset", sa.String(40), nullable=False),
+        sa.Column("holder", sa.String(40), nullable=False),
+        sa.Column("cap", sa.BigInteger, nullable=False),
+        sa.Column("used", sa.BigInteger, nullable=False),
+        sa.Column("revoked", sa.Boolean, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_grants"),
+        sa.ForeignKeyConstraint(["population"], ["populations.id"], name="fk_grants_population"),
+        sa.CheckConstraint("cap > 0 AND used >= 0 AND used <= cap", name="ck_grants_within_cap"),
+    )
+    op.create_table(
+        "ledger",
+        sa.Column("population", sa.String(40), nullable=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("at", sa.String(32), nullable=False),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("rho", sa.BigInteger, nullable=False),
+        sa.Column("training", sa.String(40)),
+        sa.Column("actor", sa.String(40), nullable=False),
+        sa.Column("reason", sa.String(500)),
+        sa.Column("previous_hash", sa.String(64), nullable=False),
+        sa.Column("hash", sa.String(64), nullable=False),
+        sa.PrimaryKeyConstraint("population", "sequence", name="pk_ledger"),
+        sa.ForeignKeyConstraint(["population"], ["populations.id"], name="fk_ledger_population"),
+        sa.CheckConstraint(
+            "kind IN ('open', 'reserve', 'charge', 'give_back', 'adjust', 'draw')", name="ck_ledger_kind"
+        ),
+    )
+    op.create_table(
+        "reservations",
+        sa.Column("training", sa.String(40), nullable=False),
+        sa.Column("population", sa.String(40), nullable=False),
+        sa.Column("grant_id", sa.String(40)),
+        sa.Column("rho", sa.BigInteger, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.PrimaryKeyConstraint("training", name="pk_reservations"),
+        sa.ForeignKeyConstraint(["population"], ["populations.id"], name="fk_reservations_population"),
+        sa.ForeignKeyConstraint(["grant_id"], ["grants.id"], name="fk_reservations_grant_id"),
+        sa.CheckConstraint("rho > 0", name="ck_reservations_positive"),
+        sa.CheckConstraint("state IN ('reserved', 'charged', 'given_back')", name="ck_reservations_state"),
+    )
+    _refuse_changes("ledger")
+
+
+def _refuse_changes(table: str) -> None:
+    """Rows are written once: the database itself refuses to change or delete them, whoever asks."""
+    if op.get_bind().dialect.name == "sqlite":
+        for change in ("UPDATE", "DELETE"):
+            op.execute(
+                f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
+                f"BEGIN SELECT RAISE(ABORT, 'the {table} is append-only'); END"
+            )
+        return
+    op.execute(
+        f"CREATE FUNCTION {table}_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION 'the {table} is append-only'; END $$"
+    )
+    op.execute(
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_append_only()"
+    )

@@ -1,0 +1,90 @@
+"""Connections, transactions and the schema's version, for SQLite and PostgreSQL alike.
+
+A transaction begins and ends at the edge (`api`, `worker`, `cli`) through `transaction`; nobody else commits. SQLite
+begins every transaction with `BEGIN IMMEDIATE`, so that a writer waits at the start instead of failing half-way, and
+makes each commit durable (`synchronous=FULL`): a charge that was answered must survive a power cut.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import discretion
+from discretion import errors
+
+_BUSY_MILLISECONDS: Final = 30_000
+
+
+def engine(url: str) -> sa.Engine:
+    """An engine for `sqlite:///path` or `postgresql://…`; any other database is refused."""
+    parsed = _parsed(url)
+    if parsed.get_backend_name() == "sqlite":
+        made = sa.create_engine(parsed)
+        sa.event.listen(made, "connect", _prepare_sqlite)
+        sa.event.listen(made, "begin", _begin_immediate)
+        return made
+    return sa.create_engine(parsed, pool_pre_ping=True)
+
+
+def _parsed(url: str) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        raise errors.InvalidSetting("The database URL cannot be read; use sqlite:///PATH or postgresql://…") from None
+    backend = parsed.get_backend_name()
+    if backend == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        return parsed.set(drivername="sqlite")
+    if backend == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    raise errors.InvalidSetting("The database must be a SQLite file (sqlite:///PATH) or PostgreSQL (postgresql://…).")
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # the driver's own transactions begin too late to take the lock
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MILLISECONDS}", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_immediate(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@contextmanager
+def transaction(made: sa.Engine) -> Iterator[sa.Connection]:
+    """All of it, or nothing."""
+    with made.begin() as connection:
+        yield connection
+
+
+def _scripts(connection: sa.Connection | None = None) -> Config:
+    packaged = Path(discretion.__file__).parent / "migrations"
+    folder = packaged if packaged.exists() else Path(discretion.__file__).parents[2] / "migrations"
+    config = Config()
+    config.set_main_option("script_location", str(folder))
+    config.attributes["connection"] = connection
+    return config
+
+
+def migrate(made: sa.Engine) -> None:
+    """Bring the schema up to the version this program knows; a newer one is refused."""
+    with made.begin() as connection:
+        known = {script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()}
+        current = MigrationContext.configure(connection).get_current_revision()
+        if current is not None and current not in known:
+            raise errors.UnknownDatabase("The database was written by a newer version; upgrade this program.")
+        command.upgrade(_scripts(connection), "head")
+
+
+def check(made: sa.Engine) -> None:
+    """Refuse to work on a schema other than the one this program knows."""
+    with made.connect() as connection:
+        current = MigrationContext.configure(connection).get_current_revision()
+    if current != ScriptDirectory.from_config(_scripts()).get_current_head():
+        raise errors.UnknownDatabase("The database has another version than this program; run `discretion migrate`.")

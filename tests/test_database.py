@@ -1,0 +1,75 @@
+"""Migrations, versions and the two databases."""
+
+import pytest
+import sqlalchemy as sa
+
+from discretion import database, errors, tables
+
+
+class TestEngine:
+    @pytest.mark.parametrize(
+        "url", ["", "nonsense", "mysql://host/name", "sqlite://", "sqlite:///:memory:", "oracle://x", "postgres//x"]
+    )
+    def test_refuses_what_is_neither_a_sqlite_file_nor_postgresql(self, url):
+        with pytest.raises(errors.InvalidSetting):
+            database.engine(url)
+
+    def test_a_sqlite_commit_is_durable_and_waits_for_its_turn(self, tmp_path):
+        engine = database.engine(f"sqlite:///{tmp_path / 'x.db'}")
+        with engine.begin() as connection:
+            settings = {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+                for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+            }
+        engine.dispose()
+        assert settings == {"journal_mode": "wal", "synchronous": 2, "busy_timeout": 30000, "foreign_keys": 1}
+
+
+class TestTransaction:
+    def test_is_all_or_nothing(self, engine):
+        values = {"id": "pop_1", "total": 1, "reserved": 0, "charged": 0, "sequence": 0, "head": ""}
+
+        def half_done():
+            with database.transaction(engine) as connection:
+                connection.execute(tables.populations.insert().values(values))
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            half_done()
+        with database.transaction(engine) as connection:
+            assert connection.execute(sa.select(sa.func.count()).select_from(tables.populations)).scalar() == 0
+
+
+class TestMigrate:
+    def test_leaves_the_tables_that_the_program_declares(self, engine):
+        inspector = sa.inspect(engine)
+        for table in tables.metadata.sorted_tables:
+            found = {column["name"]: column for column in inspector.get_columns(table.name)}
+            assert list(found) == [column.name for column in table.columns]
+            for column in table.columns:
+                assert found[column.name]["nullable"] == column.nullable, (table.name, column.name)
+                if isinstance(column.type, sa.BigInteger | sa.Boolean):
+                    assert isinstance(found[column.name]["type"], type(column.type)), (table.name, column.name)
+
+    def test_may_be_done_again(self, engine):
+        database.migrate(engine)
+        database.check(engine)
+
+    def test_refuses_a_database_of_a_newer_version(self, engine):
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+        with pytest.raises(errors.UnknownDatabase, match="newer"):
+            database.migrate(engine)
+
+
+class TestCheck:
+    def test_refuses_a_schema_it_does_not_know(self, engine, tmp_path):
+        database.check(engine)
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+        with pytest.raises(errors.UnknownDatabase):
+            database.check(engine)
+        empty = database.engine(f"sqlite:///{tmp_path / 'empty.db'}")
+        with pytest.raises(errors.UnknownDatabase, match="discretion migrate"):
+            database.check(empty)
+        empty.dispose()
