@@ -1,12 +1,22 @@
 """The command line, as a person calls it."""
 
+import json
 import re
+from datetime import UTC, datetime
+from fractions import Fraction
 
+import numpy as np
 import pytest
+import sqlalchemy as sa
 from typer.testing import CliRunner
 
 import discretion
-from discretion import cli
+from discretion import cli, database, ledger
+from discretion.learning import vapvi
+from discretion.learning.curator import Concentrated, Curator
+from discretion.learning.features import Blocks, one_hot
+from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
+from discretion.privacy.rho import Rho
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SMALL = ["--episodes", "5,20", "--rho", "1,10", "--instances", "1", "--repetitions", "1"]
@@ -61,3 +71,65 @@ class TestSimulate:
         done = run("simulate", "--out", str(tmp_path / "file"), *SMALL)
         assert done.exit_code == 2
         assert "Cannot write" in done.output
+
+
+def learned(discrete: bool) -> bytes:
+    vector, draw = Vector(("age", "a=b"), ((0.0, 1.0), (0.0, 1.0))), np.random.default_rng(0)
+    schema = Schema(2, Discrete(3), 2) if discrete else Schema(2, vector, 2)
+    features = one_hot(3, 2) if discrete else Blocks(vector, 2, ("1", "age", "a=b"))
+    states = draw.integers(3, size=(2, 50)) if discrete else draw.random((2, 50, 2))
+    block = block_of(states, draw.integers(2, size=(2, 50)), draw.random((2, 50)))
+    curator = Curator(Trajectories(schema, 50, [block]), Fraction(1))
+    return vapvi.learn(curator, Concentrated(Fraction(1)), vapvi.Parameters(features)).canonical()
+
+
+class TestDecide:
+    def test_says_what_the_policy_does(self, tmp_path):
+        (tmp_path / "p.json").write_bytes(learned(discrete=True))
+        done = run("decide", str(tmp_path / "p.json"), "--step", "1", "--state", "2")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout).keys() == {"action", "label", "source", "pessimistic_score"}
+
+    def test_takes_the_columns_of_a_vector_state_by_name(self, tmp_path):
+        (tmp_path / "p.json").write_bytes(learned(discrete=False))
+        done = run("decide", str(tmp_path / "p.json"), "--step", "2", "--state", "age=0.5", "--state", "a=b=0.25")
+        assert json.loads(done.stdout)["action"] in (0, 1)
+
+    @pytest.mark.parametrize("state", [["3"], ["x"], ["-1"], ["age=1"], ["1", "2"], ["age=x"]])
+    def test_refuses_a_state_that_is_none(self, tmp_path, state):
+        (tmp_path / "p.json").write_bytes(learned(discrete=True))
+        done = run("decide", str(tmp_path / "p.json"), "--step", "1", *(w for s in state for w in ("--state", s)))
+        assert done.exit_code == 2
+        assert "state" in done.output
+
+    def test_refuses_a_file_that_is_no_policy_or_is_not_there(self, tmp_path):
+        (tmp_path / "p.json").write_text("{}")
+        for name, words in (("p.json", "not a policy"), ("q.json", "Cannot read")):
+            done = run("decide", str(tmp_path / name), "--step", "1", "--state", "1")
+            assert done.exit_code == 2
+            assert words in done.output
+
+
+class TestMigrateAndLedger:
+    def test_a_new_folder_gets_a_database_whose_ledger_adds_up_until_it_is_touched(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("DISCRETION_DATA", str(tmp_path / "data"))
+        assert run("ledger", "verify").exit_code == 2  # there is none yet, and a check makes none
+        assert run("migrate").exit_code == 0
+        assert (tmp_path / "data").stat().st_mode & 0o077 == 0
+        engine = database.engine(f"sqlite:///{tmp_path / 'data' / 'discretion.db'}")
+        with database.transaction(engine) as connection:
+            ledger.open_account(connection, "pop_1", Rho.parse("1"), actor="key_1", at=datetime.now(UTC))
+        done = run("ledger", "verify")
+        assert (done.exit_code, done.output) == (0, "1 ledger adds up.\n")
+        with database.transaction(engine) as connection:
+            connection.execute(sa.text("UPDATE populations SET total = 7"))
+        engine.dispose()
+        done = run("ledger", "verify")
+        assert done.exit_code == 1
+        assert "pop_1" in done.output
+
+    def test_an_unsafe_setting_is_refused_with_the_reason(self, monkeypatch):
+        monkeypatch.setenv("DISCRETION_DATABASE_URL", "mysql://x")
+        done = run("migrate")
+        assert done.exit_code == 2
+        assert "PostgreSQL" in done.output

@@ -69,7 +69,16 @@ class TestCheck:
             connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
         with pytest.raises(errors.UnknownDatabase):
             database.check(engine)
-        empty = database.engine(f"sqlite:///{tmp_path / 'empty.db'}")
-        with pytest.raises(errors.UnknownDatabase, match="discretion migrate"):
-            database.check(empty)
-        empty.dispose()
+        (tmp_path / "empty.db").touch()
+        for name in ("empty.db", "missing.db"):
+            other = database.engine(f"sqlite:///{tmp_path / name}")
+            with pytest.raises(errors.UnknownDatabase, match="discretion migrate"):
+                database.check(other)
+            other.dispose()
+        assert not (tmp_path / "missing.db").exists()
+
+    def test_says_that_a_server_does_not_answer(self, tmp_path):
+        engine = database.engine(f"postgresql://nobody@/nothing?host={tmp_path}")
+        with pytest.raises(errors.DatabaseUnreachable, match="DISCRETION_DATABASE_URL"):
+            database.check(engine)
+        engine.dispose()

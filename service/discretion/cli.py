@@ -1,7 +1,11 @@
-"""The command line."""
+"""The command line: the edge where refusals become messages and transactions begin and end."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -9,10 +13,13 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
 import discretion
-from discretion import errors, simulation
+from discretion import database, errors, ledger, settings, simulation
+from discretion.learning import policy
 from discretion.privacy.rho import Rho
 
 app = typer.Typer(name="discretion", no_args_is_help=True, add_completion=False)
+ledger_app = typer.Typer(no_args_is_help=True, help="The budget ledger.")
+app.add_typer(ledger_app, name="ledger")
 
 
 def show_version(wanted: bool) -> None:
@@ -51,17 +58,14 @@ def simulate(
         from discretion import figures
     except ImportError:
         _refuse("Drawing needs matplotlib; install discretion[plots].")
-    try:
+    with _refusals():
         budgets = tuple(Rho.parse(part) for part in rho.split(","))
         design = simulation.Design(_numbers(episodes), budgets, instances, repetitions, calibration)  # type: ignore[arg-type]
-        out.mkdir(parents=True, exist_ok=True)
-        rows = _simulated(design)
-        simulation.write(rows, out / "suboptimality.csv")
-        figures.draw(rows, calibration, out)
-    except errors.Refusal as refusal:
-        _refuse(str(refusal))
-    except OSError as trouble:
-        _refuse(f"Cannot write to {out}: {trouble.strerror}.")
+        with _writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+            rows = _simulated(design)
+            simulation.write(rows, out / "suboptimality.csv")
+            figures.draw(rows, calibration, out)
     Console().print(_summary(rows))
 
 
@@ -87,6 +91,81 @@ def _summary(rows: list[simulation.Row]) -> Table:
     return table
 
 
-def _refuse(reason: str) -> None:
+@app.command()
+def decide(
+    policy_file: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy as downloaded.")],
+    step: Annotated[int, typer.Option(help="The step, from 1.")],
+    state: Annotated[list[str], typer.Option(help="A state's number, or COLUMN=VALUE for each column.")],
+) -> None:
+    """Say what a policy does in a state, offline."""
+    with _refusals():
+        found = policy.parse(_read(policy_file))
+        typer.echo(json.dumps(asdict(found.decide(step, _state(state))), ensure_ascii=False))
+
+
+def _state(given: list[str]) -> policy.State:
+    try:
+        if len(given) == 1 and "=" not in given[0]:
+            return int(given[0])
+        return {column: float(value) for column, value in (part.rsplit("=", 1) for part in given)}
+    except ValueError:
+        raise errors.InvalidState("Give --state as one whole number, or as COLUMN=VALUE for each column.") from None
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database up to this version."""
+    with _refusals():
+        found = settings.read()
+        with _writing(found.data):
+            found.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        engine = database.engine(found.database_url)
+        database.migrate(engine)
+        engine.dispose()
+    typer.echo("The database is up to date.")
+
+
+@ledger_app.command("verify")
+def verify_ledger() -> None:
+    """Re-derive every balance and chain; exits 1 if one does not add up."""
+    with _refusals():
+        engine = database.engine(settings.read().database_url)
+        database.check(engine)
+        try:
+            with database.transaction(engine) as connection:
+                count = ledger.verify_all(connection)
+        except errors.LedgerDamaged as damage:
+            typer.echo(str(damage), err=True)
+            raise typer.Exit(1) from None
+        finally:
+            engine.dispose()
+    typer.echo(f"{count} {'ledger adds' if count == 1 else 'ledgers add'} up.")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as trouble:
+        _refuse(f"Cannot read {path}: {trouble.strerror}.")
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as trouble:
+        _refuse(f"Cannot write to {folder}: {trouble.strerror}.")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """A refusal is one sentence on standard error, and exit code 2."""
+    try:
+        yield
+    except errors.Refusal as refusal:
+        _refuse(str(refusal))
+
+
+def _refuse(reason: str) -> NoReturn:
     typer.echo(reason, err=True)
     raise typer.Exit(2)

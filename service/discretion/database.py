@@ -84,7 +84,12 @@ def migrate(made: sa.Engine) -> None:
 
 def check(made: sa.Engine) -> None:
     """Refuse to work on a schema other than the one this program knows."""
-    with made.connect() as connection:
-        current = MigrationContext.configure(connection).get_current_revision()
+    if made.dialect.name == "sqlite" and not Path(str(made.url.database)).exists():  # connecting would make one
+        raise errors.UnknownDatabase("There is no database yet; run `discretion migrate`.")
+    try:
+        with made.connect() as connection:
+            current = MigrationContext.configure(connection).get_current_revision()
+    except sa.exc.OperationalError:
+        raise errors.DatabaseUnreachable("The database does not answer; check DISCRETION_DATABASE_URL.") from None
     if current != ScriptDirectory.from_config(_scripts()).get_current_head():
         raise errors.UnknownDatabase("The database has another version than this program; run `discretion migrate`.")

@@ -4,6 +4,9 @@ A refusal is decided from public quantities alone (the request, the schema, the 
 text may be shown to whoever asked. What goes wrong after patient data was opened is never a `Refusal`.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 
 class Refusal(Exception):
     """A request that cannot be carried out as asked; nothing was computed, drawn or charged."""
@@ -71,6 +74,10 @@ class UnknownDatabase(Refusal):
     code = "unknown_database"
 
 
+class DatabaseUnreachable(Refusal):
+    code = "database_unreachable"
+
+
 class NoSuchPopulation(Refusal):
     code = "no_such_population"
 
@@ -101,6 +108,36 @@ class BudgetInUse(Refusal):
 
 class NotReserved(Refusal):
     code = "not_reserved"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with an upload, and where: data rows count from 1, and row 0 is the header or the file itself."""
+
+    row: int
+    column: str
+    reason: str
+
+
+class InvalidUpload(Refusal):
+    """The one refusal that depends on patients' rows: `problems` are for the custodian's eyes only."""
+
+    code = "invalid_upload"
+    most = 20
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        super().__init__("Nothing was stored: mend the rows that the problems name and send the whole upload again.")
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.row)[: self.most])
+
+
+class UploadTooLarge(Refusal):
+    code = "upload_too_large"
+
+
+class StorageFailed(Refusal):
+    """The disk did not do as it was told; nothing of what was being stored is left."""
+
+    code = "storage_failed"
 
 
 class LedgerDamaged(Exception):
