@@ -17,7 +17,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -132,11 +132,26 @@ def _width(event: events.Event) -> int:
     return math.isqrt(math.ceil(2 * scale)) + 1
 
 
+class Journal(Protocol):
+    """What survives a crash, so that no noise is ever drawn twice for one charge.
+
+    Draws are numbered in the order they are asked for. An intent is durable before anything is drawn, and the noised
+    values right after; an intent without values means a crash in between, and `recall` must refuse to go on from it.
+    """
+
+    def recall(self, first: int, asked: Sequence[events.Event]) -> list[IntArray] | None:
+        """The values of the draws from number `first` on, None if they were never intended."""
+
+    def intend(self, first: int, asked: Sequence[events.Event]) -> None: ...
+    def record(self, first: int, values: Sequence[IntArray]) -> None: ...
+
+
 class Curator:
     """Holds the trajectories and an allowance of ρ; answers until the allowance is spent."""
 
-    def __init__(self, trajectories: Trajectories, allowance: Fraction) -> None:
+    def __init__(self, trajectories: Trajectories, allowance: Fraction, journal: Journal | None = None) -> None:
         self._trajectories = trajectories
+        self._journal = journal
         self._allowance = _exact(allowance)
         self._events: list[events.Event] = []
         self._spent = events.Tally()
@@ -161,16 +176,28 @@ class Curator:
         return event_of(query, self.units)
 
     def ask(self, *queries: Query) -> list[Answer]:
-        """Debit all, then sum in one pass, then add noise."""
+        """Debit all, then sum in one pass, then add noise; or repeat what an interrupted run was already told."""
         asked = [self.price(query) for query in queries]
-        self._debit(asked)
+        first = self._debit(asked)
+        if self._journal is None:
+            return self._drawn(queries, asked)
+        recalled = self._journal.recall(first, asked)
+        if recalled is not None:
+            return [Answer(values, event) for values, event in zip(recalled, asked, strict=True)]
+        self._journal.intend(first, asked)
+        answers = self._drawn(queries, asked)
+        self._journal.record(first, [answer.grid for answer in answers])
+        return answers
+
+    def _drawn(self, queries: Sequence[Query], asked: Sequence[events.Event]) -> list[Answer]:
         with np.errstate(all="ignore"):  # a warning that depends on a record would be a message about it
             totals = sums.totals([query.statistic for query in queries], self._trajectories)
         for total, event in zip(totals, asked, strict=True):
             total += self._noise(event, total.shape)  # in place: a table of transitions may be most of the memory
         return [Answer(total, event) for total, event in zip(totals, asked, strict=True)]
 
-    def _debit(self, asked: Sequence[events.Event]) -> None:
+    def _debit(self, asked: Sequence[events.Event]) -> int:
+        """Pay for all of them or none; the number of the first."""
         with self._purse:
             spent = copy.deepcopy(self._spent)
             for event in asked:
@@ -179,6 +206,7 @@ class Curator:
                 raise errors.AllowanceExceeded("The learner asked for more than its allowance; nothing was answered.")
             self._spent = spent
             self._events.extend(asked)
+            return len(self._events) - len(asked)
 
     def _noise(self, event: events.Event, shape: tuple[int, ...]) -> IntArray:
         draw = {
