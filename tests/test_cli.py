@@ -118,7 +118,9 @@ class TestMigrateAndLedger:
         assert (tmp_path / "data").stat().st_mode & 0o077 == 0
         engine = database.engine(f"sqlite:///{tmp_path / 'data' / 'discretion.db'}")
         with database.transaction(engine) as connection:
-            ledger.open_account(connection, "pop_1", Rho.parse("1"), actor="key_1", at=datetime.now(UTC))
+            ledger.open_account(
+                connection, "pop_1", Rho.parse("1"), name="a clinic", actor="key_1", at=datetime.now(UTC)
+            )
         done = run("ledger", "verify")
         assert (done.exit_code, done.output) == (0, "1 ledger adds up.\n")
         with database.transaction(engine) as connection:

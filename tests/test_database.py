@@ -27,7 +27,16 @@ class TestEngine:
 
 class TestTransaction:
     def test_is_all_or_nothing(self, engine):
-        values = {"id": "pop_1", "total": 1, "reserved": 0, "charged": 0, "sequence": 0, "head": ""}
+        values = {
+            "id": "pop_1",
+            "name": "a clinic",
+            "owner": "key_1",
+            "total": 1,
+            "reserved": 0,
+            "charged": 0,
+            "sequence": 0,
+            "head": "",
+        }
 
         def half_done():
             with database.transaction(engine) as connection:

@@ -29,7 +29,7 @@ ONE = Rho.parse("1")
 @pytest.fixture
 def account(engine):
     with database.transaction(engine) as connection:
-        ledger.open_account(connection, "pop_1", ONE, **WHO)
+        ledger.open_account(connection, "pop_1", ONE, name="a clinic", **WHO)
     return engine
 
 
@@ -55,7 +55,7 @@ class TestReserve:
 
     def test_a_tenth_and_two_tenths_of_three_tenths_fit(self, engine):
         with database.transaction(engine) as connection:
-            ledger.open_account(connection, "pop_2", Rho.parse("0.3"), **WHO)
+            ledger.open_account(connection, "pop_2", Rho.parse("0.3"), name="a clinic", **WHO)
             for training, rho in (("tr_1", "0.1"), ("tr_2", "0.2")):
                 ledger.reserve(connection, "pop_2", training, Rho.parse(rho), **WHO)
         assert balance(engine, "pop_2") == ("0.3", "0.3", "0", "0")
@@ -87,7 +87,11 @@ class TestReserve:
 
     def test_a_grant_is_a_cap_inside_the_budget(self, account):
         grant = {"id": "gr_1", "population": "pop_1", "dataset": "ds_1", "holder": "key_2"}
+        key = {"id": "key_2", "name": "an analyst", "role": "analyst", "token_hash": "0", "created_at": "2026"}
+        dataset = {"id": "ds_1", "population": "pop_1", "owner": "key_1", "name": "icu", "state": "ready"}
         with database.transaction(account) as connection:
+            connection.execute(tables.keys.insert().values(**key))
+            connection.execute(tables.datasets.insert().values(**dataset, schema="{}", created_at="2026"))
             connection.execute(tables.grants.insert().values(**grant, cap=500_000_000, used=0, revoked=False))
             ledger.reserve(connection, "pop_1", "tr_1", Rho.parse("0.4"), grant="gr_1", **WHO)
         with pytest.raises(errors.GrantExhausted, match=r"0\.1 left"), database.transaction(account) as connection:
@@ -198,7 +202,7 @@ class TestRace:
         for round_ in range(20):
             population = f"pop_{round_}"
             with database.transaction(engines[0]) as connection:
-                ledger.open_account(connection, population, Rho(10), **WHO)
+                ledger.open_account(connection, population, Rho(10), name="a clinic", **WHO)
             admitted: list[int] = []
 
             def client(number, population=population, admitted=admitted):
@@ -221,7 +225,7 @@ class TestRace:
     def test_a_charge_and_a_return_of_the_same_reservation_never_both_happen(self, make_engine):
         engine = make_engine()
         with database.transaction(engine) as connection:
-            ledger.open_account(connection, "pop_1", ONE, **WHO)
+            ledger.open_account(connection, "pop_1", ONE, name="a clinic", **WHO)
         for number in range(10):
             with database.transaction(engine) as connection:
                 ledger.reserve(connection, "pop_1", f"tr_{number}", Rho(1), **WHO)
@@ -256,7 +260,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model = {"total": total, "reserved": 0, "charged": 0}
         self.count = 0
         with database.transaction(self.engine) as connection:
-            ledger.open_account(connection, self.population, Rho(total), **WHO)
+            ledger.open_account(connection, self.population, Rho(total), name="a clinic", **WHO)
 
     @rule(target=held, rho=st.integers(1, 30), crash=st.booleans())
     def reserve(self, rho, crash):

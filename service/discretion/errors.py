@@ -140,6 +140,26 @@ class StorageFailed(Refusal):
     code = "storage_failed"
 
 
+class IdempotencyConflict(Refusal):
+    code = "idempotency_conflict"
+
+
+class DatasetNotReady(Refusal):
+    code = "dataset_not_ready"
+
+
+class TrainingEnded(Refusal):
+    code = "training_ended"
+
+
+class LeaseLost(Exception):
+    """A worker that is no longer in charge of its training."""
+
+
+class DrawInterrupted(Exception):
+    """A draw that was intended and never recorded: the training has failed, and is not drawn again."""
+
+
 class LedgerDamaged(Exception):
     """The ledger does not add up: the service must not go on."""
 

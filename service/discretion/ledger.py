@@ -68,15 +68,22 @@ class Row:
 
 
 def open_account(
-    connection: sa.Connection, population: str, total: Rho, *, actor: str, at: datetime, reason: str | None = None
+    connection: sa.Connection, population: str, total: Rho, *, name: str, actor: str, at: datetime
 ) -> None:
-    """A new population with its whole budget."""
+    """A new population with its whole budget; it belongs to who opened it."""
     _checked_total(total)
-    values = {"id": population, "total": 0, "reserved": 0, "charged": 0, "sequence": 0, "head": _GENESIS}
+    values = {
+        "id": population,
+        "name": name,
+        "owner": actor,
+        "total": 0,
+        "reserved": 0,
+        "charged": 0,
+        "sequence": 0,
+        "head": _GENESIS,
+    }
     connection.execute(populations.insert().values(values))
-    _move(
-        connection, population, OPEN, total.nano, {"total": populations.c.total + total.nano}, None, actor, at, reason
-    )
+    _move(connection, population, OPEN, total.nano, {"total": populations.c.total + total.nano}, None, actor, at, None)
 
 
 def reserve(

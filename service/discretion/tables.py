@@ -11,10 +11,26 @@ metadata = sa.MetaData(
     }
 )
 
+keys = sa.Table(
+    "keys",
+    metadata,
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column(
+        "token_hash", sa.String(64), nullable=False, unique=True
+    ),  # the token itself is shown once and kept nowhere
+    sa.Column("created_at", sa.String(32), nullable=False),
+    sa.Column("revoked_at", sa.String(32)),
+    sa.CheckConstraint("role IN ('admin', 'custodian', 'analyst', 'auditor')", name="role"),
+)
+
 populations = sa.Table(
     "populations",
     metadata,
     sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("owner", sa.String(40), nullable=False),
     sa.Column("total", sa.BigInteger, nullable=False),
     sa.Column("reserved", sa.BigInteger, nullable=False),
     sa.Column("charged", sa.BigInteger, nullable=False),
@@ -51,13 +67,53 @@ reservations = sa.Table(
     sa.CheckConstraint("state IN ('reserved', 'charged', 'given_back')", name="state"),
 )
 
+datasets = sa.Table(
+    "datasets",
+    metadata,
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("population", sa.ForeignKey("populations.id"), nullable=False),
+    sa.Column("owner", sa.String(40), nullable=False),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("schema", sa.Text, nullable=False),  # the public document, canonical JSON
+    sa.Column("units", sa.BigInteger),  # public once the data is there
+    sa.Column("created_at", sa.String(32), nullable=False),
+    sa.CheckConstraint("state IN ('empty', 'ready', 'retired')", name="state"),
+)
+
+trainings = sa.Table(
+    "trainings",
+    metadata,
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("dataset", sa.ForeignKey("datasets.id"), nullable=False),
+    sa.Column("actor", sa.String(40), nullable=False),
+    sa.Column("idempotency_key", sa.String(200), nullable=False),
+    sa.Column("request", sa.Text, nullable=False),  # canonical JSON
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("code", sa.String(40)),
+    sa.Column("fence", sa.BigInteger, nullable=False),  # grows with every claim: an older worker's writes are refused
+    sa.Column("lease_until", sa.String(32)),
+    sa.Column("created_at", sa.String(32), nullable=False),  # the order of the queue
+    sa.UniqueConstraint("actor", "idempotency_key"),
+    sa.CheckConstraint("state IN ('queued', 'running', 'released', 'failed', 'cancelled')", name="state"),
+)
+
+draws = sa.Table(
+    "draws",
+    metadata,
+    sa.Column("training", sa.ForeignKey("trainings.id"), primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("event", sa.Text, nullable=False),
+    sa.Column("noised", sa.LargeBinary),  # NULL: intended, and never to be drawn again
+)
+
 grants = sa.Table(
     "grants",
     metadata,
     sa.Column("id", sa.String(40), primary_key=True),
     sa.Column("population", sa.ForeignKey("populations.id"), nullable=False),
-    sa.Column("dataset", sa.String(40), nullable=False),
-    sa.Column("holder", sa.String(40), nullable=False),
+    sa.Column("dataset", sa.ForeignKey("datasets.id"), nullable=False),
+    sa.Column("holder", sa.ForeignKey("keys.id"), nullable=False),
     sa.Column("cap", sa.BigInteger, nullable=False),
     sa.Column("used", sa.BigInteger, nullable=False),
     sa.Column("revoked", sa.Boolean, nullable=False),

@@ -1,4 +1,7 @@
-"""Populations, their ledgers, reservations and grants; the ledger refuses UPDATE and DELETE."""
+"""Keys, populations and their ledgers, datasets, grants, reservations, trainings and their draws.
+
+The ledger refuses UPDATE and DELETE.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,9 +11,29 @@ down_revision = None
 
 
 def upgrade() -> None:
+    _accounts()
+    _work()
+    _refuse_changes("ledger")
+
+
+def _accounts() -> None:
+    op.create_table(
+        "keys",
+        sa.Column("id", sa.String(40), nullable=False),
+        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("role", sa.String(16), nullable=False),
+        sa.Column("token_hash", sa.String(64), nullable=False),
+        sa.Column("created_at", sa.String(32), nullable=False),
+        sa.Column("revoked_at", sa.String(32)),
+        sa.PrimaryKeyConstraint("id", name="pk_keys"),
+        sa.UniqueConstraint("token_hash", name="uq_keys_token_hash"),
+        sa.CheckConstraint("role IN ('admin', 'custodian', 'analyst', 'auditor')", name="ck_keys_role"),
+    )
     op.create_table(
         "populations",
         sa.Column("id", sa.String(40), nullable=False),
+        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("owner", sa.String(40), nullable=False),
         sa.Column("total", sa.BigInteger, nullable=False),
         sa.Column("reserved", sa.BigInteger, nullable=False),
         sa.Column("charged", sa.BigInteger, nullable=False),
@@ -20,6 +43,20 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "reserved >= 0 AND charged >= 0 AND reserved + charged <= total", name="ck_populations_within_total"
         ),
+    )
+    op.create_table(
+        "datasets",
+        sa.Column("id", sa.String(40), nullable=False),
+        sa.Column("population", sa.String(40), nullable=False),
+        sa.Column("owner", sa.String(40), nullable=False),
+        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("schema", sa.Text, nullable=False),
+        sa.Column("units", sa.BigInteger),
+        sa.Column("created_at", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_datasets"),
+        sa.ForeignKeyConstraint(["population"], ["populations.id"], name="fk_datasets_population"),
+        sa.CheckConstraint("state IN ('empty', 'ready', 'retired')", name="ck_datasets_state"),
     )
     op.create_table(
         "grants",
@@ -32,6 +69,8 @@ def upgrade() -> None:
         sa.Column("revoked", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_grants"),
         sa.ForeignKeyConstraint(["population"], ["populations.id"], name="fk_grants_population"),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets.id"], name="fk_grants_dataset"),
+        sa.ForeignKeyConstraint(["holder"], ["keys.id"], name="fk_grants_holder"),
         sa.CheckConstraint("cap > 0 AND used >= 0 AND used <= cap", name="ck_grants_within_cap"),
     )
     op.create_table(
@@ -52,6 +91,9 @@ def upgrade() -> None:
             "kind IN ('open', 'reserve', 'charge', 'give_back', 'adjust', 'draw')", name="ck_ledger_kind"
         ),
     )
+
+
+def _work() -> None:
     op.create_table(
         "reservations",
         sa.Column("training", sa.String(40), nullable=False),
@@ -65,7 +107,34 @@ def upgrade() -> None:
         sa.CheckConstraint("rho > 0", name="ck_reservations_positive"),
         sa.CheckConstraint("state IN ('reserved', 'charged', 'given_back')", name="ck_reservations_state"),
     )
-    _refuse_changes("ledger")
+    op.create_table(
+        "trainings",
+        sa.Column("id", sa.String(40), nullable=False),
+        sa.Column("dataset", sa.String(40), nullable=False),
+        sa.Column("actor", sa.String(40), nullable=False),
+        sa.Column("idempotency_key", sa.String(200), nullable=False),
+        sa.Column("request", sa.Text, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("code", sa.String(40)),
+        sa.Column("fence", sa.BigInteger, nullable=False),
+        sa.Column("lease_until", sa.String(32)),
+        sa.Column("created_at", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_trainings"),
+        sa.UniqueConstraint("actor", "idempotency_key", name="uq_trainings_actor_idempotency_key"),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets.id"], name="fk_trainings_dataset"),
+        sa.CheckConstraint(
+            "state IN ('queued', 'running', 'released', 'failed', 'cancelled')", name="ck_trainings_state"
+        ),
+    )
+    op.create_table(
+        "draws",
+        sa.Column("training", sa.String(40), nullable=False),
+        sa.Column("number", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("event", sa.Text, nullable=False),
+        sa.Column("noised", sa.LargeBinary),
+        sa.PrimaryKeyConstraint("training", "number", name="pk_draws"),
+        sa.ForeignKeyConstraint(["training"], ["trainings.id"], name="fk_draws_training"),
+    )
 
 
 def _refuse_changes(table: str) -> None:

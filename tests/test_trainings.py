@@ -1,0 +1,246 @@
+"""The queue: charged once, claimed by one, never drawn twice, on both databases."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from discretion import database, errors, ledger, tables, trainings
+from discretion.privacy import events
+from discretion.privacy.rho import Rho
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+LEASE = timedelta(seconds=30)
+WORKER: dict[str, Any] = {"actor": "worker", "lease": LEASE}
+EVENT = events.Event(events.GAUSSIAN, "visits", (2,), Fraction(2), Fraction(4))
+
+
+def state(engine, training="tr_1"):
+    with database.transaction(engine) as connection:
+        ledger.verify_all(connection)
+        return connection.execute(sa.select(tables.trainings.c.state).where(tables.trainings.c.id == training)).scalar()
+
+
+def spent(engine):
+    with database.transaction(engine) as connection:
+        found = ledger.balance(connection, "pop_1")
+        return found.reserved.nano, found.charged.nano
+
+
+def submit(engine, training="tr_1", *, key=None, request=None, rho=3):
+    with database.transaction(engine) as connection:
+        return trainings.submit(
+            connection,
+            training,
+            dataset="ds_1",
+            request=request or {"algorithm": "dp-apvi"},
+            rho=Rho(rho),
+            actor="key_2",
+            idempotency_key=key or training,
+            at=NOW,
+        )
+
+
+def claim(engine, at=NOW):
+    with database.transaction(engine) as connection:
+        return trainings.claim(connection, at=at, **WORKER)
+
+
+@pytest.fixture
+def ready(engine):
+    with database.transaction(engine) as connection:
+        ledger.open_account(connection, "pop_1", Rho(10), name="a clinic", actor="key_1", at=NOW)
+        values = {"id": "ds_1", "population": "pop_1", "owner": "key_1", "name": "icu", "state": "ready", "units": 4}
+        connection.execute(tables.datasets.insert().values(**values, schema="{}", created_at=NOW.isoformat()))
+    return engine
+
+
+class TestSubmit:
+    def test_queues_and_reserves_together_or_not_at_all(self, ready):
+        assert submit(ready) == "tr_1"
+        assert (state(ready), spent(ready)) == ("queued", (3, 0))
+        with pytest.raises(errors.BudgetExhausted):
+            submit(ready, "tr_2", rho=8)
+        assert (state(ready, "tr_2"), spent(ready)) == (None, (3, 0))
+
+    def test_the_same_key_and_request_is_the_same_training(self, ready):
+        assert submit(ready, "tr_1", key="k") == submit(ready, "tr_2", key="k") == "tr_1"
+        assert spent(ready) == (3, 0)
+        with pytest.raises(errors.IdempotencyConflict):
+            submit(ready, "tr_3", key="k", request={"algorithm": "dp-vapvi"})
+
+    def test_needs_a_dataset_with_data(self, ready):
+        with database.transaction(ready) as connection:
+            connection.execute(tables.datasets.update().values(state="retired"))
+        with pytest.raises(errors.DatasetNotReady):
+            submit(ready)
+        assert spent(ready) == (0, 0)
+
+
+class TestClaim:
+    def test_takes_the_oldest_and_charges_it(self, ready):
+        for name in ("tr_1", "tr_2"):
+            submit(ready, name)
+        first, second, none = claim(ready), claim(ready), claim(ready)
+        assert (first.training, second.training, none) == ("tr_1", "tr_2", None)
+        assert spent(ready) == (0, 6)
+
+    def test_a_training_is_claimed_again_after_its_lease_and_charged_once(self, ready):
+        submit(ready)
+        first = claim(ready)
+        assert claim(ready, NOW + LEASE) is None
+        second = claim(ready, NOW + LEASE + timedelta(microseconds=1))
+        assert (second.training, second.fence) == ("tr_1", first.fence + 1)
+        assert spent(ready) == (0, 3)
+
+    def test_a_lease_that_is_kept_does_not_run_out(self, ready):
+        submit(ready)
+        held = claim(ready)
+        with database.transaction(ready) as connection:
+            trainings.keep(connection, held, at=NOW + LEASE, lease=LEASE)
+        assert claim(ready, NOW + LEASE + timedelta(seconds=1)) is None
+
+    def test_many_workers_get_one_training_each(self, make_engine, ready):
+        for number in range(3):
+            submit(ready, f"tr_{number}")
+        got: list[str] = []
+        gate = threading.Barrier(16)
+
+        def worker():
+            engine = make_engine()
+            gate.wait()
+            for _ in range(3):
+                if (held := claim(engine)) is not None:
+                    got.append(held.training)
+
+        threads = [threading.Thread(target=worker) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(got) == ["tr_0", "tr_1", "tr_2"]
+        assert spent(ready) == (0, 9)
+
+
+class TestFence:
+    def test_a_worker_that_lost_its_lease_can_write_nothing(self, ready):
+        submit(ready)
+        old, new = claim(ready), claim(ready, NOW + 2 * LEASE)
+        acts = [
+            lambda c: trainings.keep(c, old, at=NOW, lease=LEASE),
+            lambda c: trainings.intend(c, old, 0, [EVENT]),
+            lambda c: trainings.record(c, old, 0, [np.zeros(2, dtype=np.int64)]),
+            lambda c: trainings.finish(c, old, released=True),
+        ]
+        for act in acts:
+            with pytest.raises(errors.LeaseLost), database.transaction(ready) as connection:
+                act(connection)
+        with database.transaction(ready) as connection:
+            trainings.finish(connection, new, released=True)
+        assert state(ready) == "released"
+        with pytest.raises(errors.LeaseLost), database.transaction(ready) as connection:
+            trainings.finish(connection, new, released=False)
+
+
+class TestDraws:
+    def test_what_was_recorded_is_recalled_bit_for_bit(self, ready):
+        submit(ready)
+        held = claim(ready)
+        noised = [np.array([[-(2**61), 5]]), np.zeros((0, 3), dtype=np.int64)]
+        with database.transaction(ready) as connection:
+            assert trainings.recall(connection, held, 0, [EVENT, EVENT]) is None
+            trainings.intend(connection, held, 0, [EVENT, EVENT])
+            trainings.record(connection, held, 0, noised)
+        again = claim(ready, NOW + 2 * LEASE)
+        with database.transaction(ready) as connection:
+            recalled = trainings.recall(connection, again, 0, [EVENT, EVENT])
+        assert recalled is not None
+        for one, other in zip(recalled, noised, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+
+    def test_an_intent_without_values_is_never_drawn_again(self, ready):
+        submit(ready)
+        held = claim(ready)
+        with database.transaction(ready) as connection:
+            trainings.intend(connection, held, 0, [EVENT])
+        again = claim(ready, NOW + 2 * LEASE)
+        with pytest.raises(errors.DrawInterrupted), database.transaction(ready) as connection:
+            trainings.recall(connection, again, 0, [EVENT])
+        with pytest.raises(sa.exc.IntegrityError), database.transaction(ready) as connection:
+            trainings.intend(connection, again, 0, [EVENT])
+
+    def test_a_recorded_draw_cannot_be_replaced(self, ready):
+        submit(ready)
+        held = claim(ready)
+        with database.transaction(ready) as connection:
+            trainings.intend(connection, held, 0, [EVENT])
+            trainings.record(connection, held, 0, [np.array([1, 2])])
+        with pytest.raises(errors.DrawInterrupted), database.transaction(ready) as connection:
+            trainings.record(connection, held, 0, [np.array([3, 4])])
+
+    def test_another_question_than_the_recorded_one_is_not_answered_with_its_values(self, ready):
+        submit(ready)
+        held = claim(ready)
+        other = events.Event(events.GAUSSIAN, "visits", (2,), Fraction(2), Fraction(5))
+        with database.transaction(ready) as connection:
+            trainings.intend(connection, held, 0, [EVENT])
+            trainings.record(connection, held, 0, [np.array([1, 2])])
+        for asked in ([other], [EVENT, EVENT]):
+            with pytest.raises(errors.DrawInterrupted), database.transaction(ready) as connection:
+                trainings.recall(connection, held, 0, asked)
+
+
+class TestCancel:
+    def test_before_it_started_the_reservation_comes_back(self, ready):
+        submit(ready)
+        with database.transaction(ready) as connection:
+            trainings.cancel(connection, "tr_1", actor="key_2", at=NOW)
+        assert (state(ready), spent(ready)) == ("cancelled", (0, 0))
+        assert claim(ready) is None
+
+    def test_after_it_started_nothing_does_and_the_worker_is_out(self, ready):
+        submit(ready)
+        held = claim(ready)
+        with database.transaction(ready) as connection:
+            trainings.cancel(connection, "tr_1", actor="key_2", at=NOW)
+        assert (state(ready), spent(ready)) == ("cancelled", (0, 3))
+        with pytest.raises(errors.LeaseLost), database.transaction(ready) as connection:
+            trainings.finish(connection, held, released=True)
+
+    def test_what_has_ended_cannot_be_cancelled(self, ready):
+        for name in ("tr_9", "tr_1"):
+            if name == "tr_1":
+                submit(ready)
+                held = claim(ready)
+                with database.transaction(ready) as connection:
+                    trainings.finish(connection, held, released=False)
+            with pytest.raises(errors.TrainingEnded), database.transaction(ready) as connection:
+                trainings.cancel(connection, name, actor="key_2", at=NOW)
+
+    def test_a_cancellation_and_a_claim_at_once_leave_one_winner(self, make_engine, ready):
+        for number in range(8):
+            submit(ready, f"tr_{number}", rho=1)
+            before = spent(ready)[1]
+            outcomes: list[str] = []
+
+            def cancelling(number=number, outcomes=outcomes):
+                with database.transaction(make_engine()) as connection:
+                    trainings.cancel(connection, f"tr_{number}", actor="key_2", at=NOW)
+                outcomes.append("cancelled")
+
+            def claiming(outcomes=outcomes):
+                if claim(make_engine()) is not None:
+                    outcomes.append("claimed")
+
+            threads = [threading.Thread(target=act) for act in (cancelling, claiming)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert state(ready, f"tr_{number}") == "cancelled"
+            assert spent(ready) == (0, before + ("claimed" in outcomes))
