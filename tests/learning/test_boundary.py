@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import sums, vapvi
+from discretion.learning import apvi, sums, vapvi
 from discretion.learning.counts import VisitCounts
 from discretion.learning.curator import Concentrated, Curator, Query
 from discretion.learning.features import ONE, Blocks, Table
@@ -153,6 +153,21 @@ class TestAllowance:
         vapvi.learn(curator, Concentrated(Fraction(1)), parameters)
         assert curator._spent.rho == 1
         assert len(curator.log) == 2000
+
+
+class TestMemory:
+    def test_of_more_rows_than_memory_those_with_the_most_released_visits_are_drawn(self, monkeypatch):
+        draw = np.random.default_rng(0)
+        states, actions = draw.choice(3, p=[0.6, 0.3, 0.1], size=(2, 4000)), draw.integers(2, size=(2, 4000))
+        data = Trajectories(SCHEMA, 4000, [block_of(states, actions, np.zeros((2, 4000)))])
+        privacy, parameters = Concentrated(Fraction(10)), apvi.Parameters()
+        assert len(apvi.draw(Curator(data, Fraction(10)), privacy, parameters).rows) == 12
+        monkeypatch.setattr(apvi, "MAX_DRAWN", 5 * 4)
+        release = apvi.draw(Curator(data, Fraction(10)), privacy, parameters)
+        assert len(release.rows) == len(release.transitions) == 5
+        assert release.visits.ravel()[release.rows].min() >= np.sort(release.visits.ravel())[-5]
+        assert (np.diff(release.rows) > 0).all()
+        apvi.derive(release, SCHEMA, parameters)
 
 
 class TestTermination:
