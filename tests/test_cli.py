@@ -17,6 +17,7 @@ from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks, one_hot
 from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
 from discretion.privacy.rho import Rho
+from tests import certified
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SMALL = ["--episodes", "5,20", "--rho", "1,10", "--instances", "1", "--repetitions", "1"]
@@ -108,6 +109,33 @@ class TestDecide:
             done = run("decide", str(tmp_path / name), "--step", "1", "--state", "1")
             assert done.exit_code == 2
             assert words in done.output
+
+
+class TestVerify:
+    def files(self, folder):
+        made = certified.made("gaussian")
+        (folder / "policy.json").write_text(json.dumps(made.policy.document(), indent=4))
+        (folder / "certificate.json").write_text(json.dumps(made.certify()))
+        (folder / "keys.json").write_text(certified.KEYS)
+        return [str(folder / name) for name in ("policy.json", "certificate.json")] + [
+            "--keys",
+            str(folder / "keys.json"),
+        ]
+
+    def test_a_true_certificate_holds_and_can_be_read_out(self, tmp_path):
+        done = run("verify", *self.files(tmp_path), "--explain")
+        assert done.exit_code == 0, done.output
+        assert "Everything holds" in done.output
+        assert "patient" in done.output
+
+    def test_a_changed_policy_does_not(self, tmp_path):
+        files = self.files(tmp_path)
+        document = json.loads((tmp_path / "policy.json").read_text())
+        document["decisions"][0][0] = 1 - document["decisions"][0][0]
+        (tmp_path / "policy.json").write_text(json.dumps(document))
+        done = run("verify", *files)
+        assert done.exit_code == 2
+        assert "holds" not in done.output
 
 
 class TestMigrateAndLedger:

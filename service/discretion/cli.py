@@ -13,7 +13,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
 import discretion
-from discretion import database, errors, ledger, settings, simulation
+from discretion import certificates, database, errors, ledger, settings, simulation
 from discretion.learning import policy
 from discretion.privacy.rho import Rho
 
@@ -110,6 +110,22 @@ def _state(given: list[str]) -> policy.State:
         return {column: float(value) for column, value in (part.rsplit("=", 1) for part in given)}
     except ValueError:
         raise errors.InvalidState("Give --state as one whole number, or as COLUMN=VALUE for each column.") from None
+
+
+@app.command()
+def verify(
+    policy_file: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy as downloaded.")],
+    certificate: Annotated[Path, typer.Argument(help="Its certificate.")],
+    keys: Annotated[Path, typer.Option(help="The service's public keys (JWKS).")],
+    explain: Annotated[bool, typer.Option("--explain", help="Read the certificate out in plain words.")] = False,
+) -> None:
+    """Check a policy's certificate offline: signature, digest, every mechanism, and the sum."""
+    with _refusals():
+        signed, public = _read(certificate), _read(keys)
+        found = certificates.verify(_read(policy_file), signed, public)
+        if explain:
+            typer.echo(certificates.explain(signed, public))
+    typer.echo(f"Everything holds: ρ = {found.total_rho}, signed with key {found.kid}.")
 
 
 @app.command()

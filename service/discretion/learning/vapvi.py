@@ -55,7 +55,7 @@ from discretion.privacy import events
 
 NAME: Final = "dp-vapvi"
 _STATISTICS: Final = ("covariance", "square", "mean", "gram", "target")
-_TIGHT_SHARES: Final = (1, 1, 1, 1, 2)
+TIGHT_SHARES: Final = (1, 1, 1, 1, 2)
 # Where the shift barely outweighs the noise, some direction looks unseen and its penalty empties whole states. Chosen
 # on other data than the reported ones (docs/reproduction.md has the table): no factor is best for every K and ρ.
 _TIGHT_SHIFT: Final = 6.0
@@ -150,7 +150,7 @@ def _steps(schema: Schema, privacy: Share, parameters: Parameters) -> list[_Step
     check(schema, parameters)
     check_budget(privacy)
     statistics = [_statistics(schema, parameters, step) for step in range(schema.horizon)]
-    weights = dict(zip(_STATISTICS, parameters.shares or _TIGHT_SHARES, strict=True))
+    weights = dict(zip(_STATISTICS, parameters.shares or TIGHT_SHARES, strict=True))
     if parameters.calibration == "paper":
         weights = dict.fromkeys(_STATISTICS, 1)
     spent: dict[str, int] = dict.fromkeys(events.PARTS, 0)

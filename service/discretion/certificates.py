@@ -1,0 +1,395 @@
+"""Certificates: what was released, about whom, with which noise, and what that costs; signed, and checked offline.
+
+A certificate is a *pure function* of the request, the policy's digest and the ledger row that paid. `certify` computes
+it and signs it. `verify` reads the request out of it, computes it again and compares every field, so a signature alone
+proves nothing: a mechanism left out, a smaller noise or a rounded ε is found even if whoever holds a key signed it.
+
+It is a JWS (RFC 7515) in flattened JSON serialisation, Ed25519 (RFC 8037), over canonical JSON (RFC 8785). There is no
+time in it: how long a training took depends on the data.
+
+The sentences below belong to version 1 and are compared word for word; change them together with the version only.
+"""
+
+import math
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import discretion
+from discretion import errors, signatures
+from discretion.learning import apvi, documents, learners
+from discretion.learning import policy as policies
+from discretion.learning.curator import Share
+from discretion.learning.learners import Parameters
+from discretion.learning.policy import Policy
+from discretion.learning.trajectories import Discrete, Schema
+from discretion.privacy import events, rho
+from discretion.signatures import SigningKey as SigningKey
+from discretion.signatures import generate_key as generate_key
+from discretion.signatures import jwks as jwks
+
+VERSION: Final = 1
+DELTAS: Final = ("1e-5", "1e-6", "1e-9")
+Document = dict[str, Any]
+
+_PROMISE: Final = {
+    "unit": "One unit is one patient, with everything recorded about that patient in the dataset.",
+    "neighbours": "Two situations are neighbours if the records of one unit are replaced by any others in every "
+    "dataset of the population, while the units that belong to it stay the same.",
+    "guarantee": "The content of this policy is ρ-zCDP for neighbours, with the total ρ below. The guarantee is "
+    "computational: the noise comes from AES-256 in counter mode under a key of the operating system, and the promise "
+    "holds against whoever cannot tell that from chance.",
+}
+_COMPOSITION: Final = (
+    "The ρ of Gaussian releases that read the same unit add up; the ε of Laplace releases add up and count as ε²/2; "
+    "a unit sits in one half of the data only, so that of two halves the dearer one counts."
+)
+_NOT_COVERED: Final = [
+    "How long a training waited in the queue, and whether its policy was published at its usual time or at a later "
+    "one, remain visible.",
+    "The schema, the bounds in it and the number of units are public and not protected.",
+    "What is true of patients as a group may be learned from the policy, also about a patient who is not in the data.",
+    "Other releases about the same population cost a ρ of their own, and these add up; its ledger has the sum.",
+    "A patient who belongs to several populations pays in each of them, and these costs add up.",
+    "The custodian, and whoever administers the computers, can read the raw data.",
+]
+_NORMS: Final = {
+    events.GAUSSIAN: ("squared l2", "variance"),
+    events.SYMMETRIC_GAUSSIAN: ("squared Frobenius", "variance off the diagonal, twice that on it"),
+    events.LAPLACE: ("l1", "scale b"),
+}
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:+-]{1,200}")
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """The row that paid for the release."""
+
+    population: str
+    sequence: int
+    hash: str
+    charged: rho.Rho
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The training whose release a policy was derived from, and the parameters under which that was drawn."""
+
+    training: str
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A certificate of which everything holds."""
+
+    policy: Policy
+    kid: str
+    total_rho: Fraction
+    charged_rho: rho.Rho
+    payload: Document
+
+
+@dataclass(frozen=True)
+class _Request:
+    algorithm: str
+    schema: Schema
+    labels: tuple[str, ...] | None
+    units: int
+    privacy: Share
+    parameters: Parameters
+    origin: Origin | None
+
+    def mechanisms(self) -> list[events.Event]:
+        """A derived policy has read nothing but the release, so the release's parameters say what was done."""
+        drawn = self.origin.parameters if self.origin else self.parameters
+        return learners.mechanisms(self.algorithm, self.schema, self.units, self.privacy, drawn)
+
+    def check(self) -> None:
+        if self.origin is None:
+            return
+        if not isinstance(self.parameters, apvi.Parameters):
+            raise errors.InvalidCertificate(f"Only policies of {apvi.NAME} can be derived from an earlier release.")
+        if self.parameters.reward is None and self.origin.parameters.reward is not None:
+            raise errors.InvalidCertificate("The release holds no rewards, so no policy derived from it can use them.")
+
+
+def certify(
+    policy: Policy,
+    *,
+    schema: Schema,
+    units: int,
+    algorithm: str,
+    parameters: Parameters,
+    privacy: Share,
+    release_events: Iterable[events.Event],
+    ledger: LedgerRow,
+    derived_from: Origin | None = None,
+    key: SigningKey,
+) -> Document:
+    """Sign what was done, provided that it is what was asked for and paid for."""
+    request = _Request(algorithm, schema, policy.labels, units, privacy, parameters, derived_from)
+    request.check()
+    _check_policy(policy, request)
+    if Counter(release_events) != Counter(request.mechanisms()):
+        raise errors.InvalidCertificate("What was released is not what the request stands for; nothing was signed.")
+    software = {"name": "discretion", "version": discretion.__version__}
+    payload = _payload(request, {"id": policy.id, "sha256": policy.digest()}, ledger, software)
+    _checked(payload)  # what nobody could verify is not signed either
+    return signatures.sign(payload, key)
+
+
+def _payload(request: _Request, policy: Document, ledger: LedgerRow, software: Document) -> Document:
+    done = request.mechanisms()
+    total = events.compose(done)
+    if ledger.charged.exact < total:
+        raise errors.InvalidCertificate(f"The charged ρ of {ledger.charged} is less than the releases cost.")
+    origin = request.origin
+    named = [ledger.population, ledger.hash, policy["sha256"], *software.values()]
+    named += [name for name in (policy["id"], origin and origin.training) if name is not None]
+    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in named):
+        raise errors.InvalidCertificate("Names in a certificate must be 1 to 200 letters, digits or signs of _.:+-.")
+    if type(ledger.sequence) is not int or not 0 <= ledger.sequence < 10**15:
+        raise errors.InvalidCertificate("The ledger's sequence must be a whole number.")
+    return {
+        "version": VERSION,
+        "promise": _PROMISE,
+        "request": {
+            "algorithm": request.algorithm,
+            "schema": documents.schema_document(request.schema, request.labels),
+            "units": request.units,
+            "privacy": documents.privacy_document(request.privacy),
+            "parameters": documents.parameters_document(request.parameters),
+        },
+        "derived_from": origin
+        and {"training": origin.training, "parameters": documents.parameters_document(origin.parameters)},
+        "mechanisms": [_mechanism(event) for event in done],
+        "composition": _COMPOSITION,
+        "privacy": {
+            "rho": _ratio(total),
+            "charged_rho": str(ledger.charged),
+            "further_rho": "0" if origin else str(ledger.charged),
+            "pure_epsilon": None if (pure := _pure(done)) is None else _ratio(pure),
+            "epsilon": [{"delta": delta, "epsilon": _epsilon(total, pure, delta)} for delta in DELTAS],
+        },
+        "policy": policy,
+        "software": software,
+        "ledger": {"population": ledger.population, "sequence": ledger.sequence, "hash": ledger.hash},
+        "not_covered": _NOT_COVERED,
+    }
+
+
+def _ratio(value: Fraction) -> str:
+    return f"{value.numerator}/{value.denominator}"
+
+
+def _mechanism(event: events.Event) -> Document:
+    norm, scale = _NORMS[event.mechanism]
+    pure = events.pure_epsilon(event)
+    return {
+        "statistic": event.statistic,
+        "mechanism": event.mechanism,
+        "shape": list(event.shape),
+        "part": event.part,
+        "sensitivity": {"norm": norm, "value": _ratio(event.sensitivity)},
+        "scale": {"kind": scale, "value": _ratio(event.scale)},
+        "resolution": _ratio(event.resolution),
+        "rho": _ratio(events.cost(event)),
+        "pure_epsilon": None if pure is None else _ratio(pure),
+    }
+
+
+def _pure(done: Sequence[events.Event]) -> Fraction | None:
+    """ε of releases that are all purely private; each half's own, and the larger counts."""
+    amounts = [(event.part, pure) for event in done if (pure := events.pure_epsilon(event)) is not None]
+    if len(amounts) < len(done):
+        return None
+    halves = (events.FIRST_HALF, events.SECOND_HALF)
+    return max(sum((e for part, e in amounts if part in (events.EVERYONE, half)), Fraction(0)) for half in halves)
+
+
+def _epsilon(total: Fraction, pure: Fraction | None, delta: str) -> str:
+    """Rounded up to three decimals; a pure ε holds at every δ, so it counts where it is smaller."""
+    converted = Fraction(rho.epsilon(total, Fraction(delta)))
+    thousandths = math.ceil(1000 * (converted if pure is None else min(pure, converted)))
+    return f"{thousandths // 1000}.{thousandths % 1000:03d}"
+
+
+def _check_policy(policy: Policy, request: _Request) -> None:
+    """A table of discrete states has no map of its own; the others carry the one they were learned with."""
+    schema, rule = request.schema, policy.rule
+    if policy.algorithm != request.algorithm:
+        raise errors.InvalidCertificate("The policy was learned by another algorithm than the certificate says.")
+    if (policy.horizon, policy.states, policy.actions) != (schema.horizon, schema.states, schema.actions):
+        raise errors.InvalidCertificate("The policy has another horizon, other states or other actions than certified.")
+    if isinstance(rule, policies.Linear) and (rule.low, rule.width) != (schema.low, schema.width):
+        raise errors.InvalidCertificate("The policy scales its rewards otherwise than the certificate says.")
+    features = rule.bins if isinstance(rule, policies.Table) else rule.features
+    if features is not None and features != getattr(request.parameters, "features", None):
+        raise errors.InvalidCertificate("The policy uses other features than the certificate says.")
+    if policy.labels != request.labels:
+        raise errors.InvalidCertificate("The policy calls its actions otherwise than the certificate does.")
+
+
+def verify(policy_text: bytes | str, certificate_text: bytes | str, jwks: bytes | str) -> Verified:
+    """Check everything a certificate says, offline; the sentence of a refusal says what does not hold."""
+    payload, kid = signatures.read(certificate_text, jwks)
+    request, row = _checked(payload)
+    try:
+        policy = policies.parse(policy_text)
+    except errors.InvalidPolicy as refusal:
+        raise errors.InvalidCertificate(str(refusal)) from None
+    if (policy.id, policy.digest()) != (payload["policy"]["id"], payload["policy"]["sha256"]):
+        raise errors.InvalidCertificate("The certificate is about another policy: the digest or the id differs.")
+    _check_policy(policy, request)
+    return Verified(policy, kid, events.compose(request.mechanisms()), row.charged, payload)
+
+
+def _checked(payload: Document) -> tuple[_Request, LedgerRow]:
+    """Compute the certificate again from its own request, and compare."""
+    if payload.get("version") != VERSION or payload.get("version") is True:
+        raise errors.InvalidCertificate("This software does not know the certificate's version.")
+    try:
+        request, row = _request(payload), _row(payload)
+        request.check()
+        policy = {key: payload["policy"][key] for key in ("id", "sha256")}
+        software = {key: payload["software"][key] for key in ("name", "version")}
+        expected = _payload(request, policy, row, software)
+    except errors.InvalidCertificate:
+        raise
+    except errors.Refusal as refusal:
+        raise errors.InvalidCertificate(f"The certified request is none: {refusal}") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise errors.InvalidCertificate("The payload lacks something that a certificate says.") from None
+    _compare_mechanisms(payload.get("mechanisms"), expected["mechanisms"])
+    _compare(payload | {"mechanisms": []}, expected | {"mechanisms": []}, "")
+    return request, row
+
+
+def _request(payload: Document) -> _Request:
+    said, origin = payload["request"], payload["derived_from"]
+    schema, labels = documents.schema_of(said["schema"])
+    algorithm = said["algorithm"]
+    return _Request(
+        algorithm,
+        schema,
+        labels,
+        said["units"],
+        documents.privacy_of(said["privacy"]),
+        documents.parameters_of(algorithm, said["parameters"], schema),
+        None if origin is None else _origin(algorithm, origin, schema),
+    )
+
+
+def _origin(algorithm: str, said: Document, schema: Schema) -> Origin:
+    return Origin(said["training"], documents.parameters_of(algorithm, said["parameters"], schema))
+
+
+def _row(payload: Document) -> LedgerRow:
+    row = payload["ledger"]
+    return LedgerRow(row["population"], row["sequence"], row["hash"], rho.Rho.parse(payload["privacy"]["charged_rho"]))
+
+
+def _compare_mechanisms(found: object, expected: list[Document]) -> None:
+    """In any order; each has a statistic of its own, so that as many as expected, and all of these, leaves no other."""
+    if not isinstance(found, list) or not all(isinstance(mechanism, dict) for mechanism in found):
+        raise errors.InvalidCertificate("The certificate has no list of mechanisms.")
+    stated = {signatures.canonical(mechanism.get("statistic")): mechanism for mechanism in found}
+    for mechanism in expected:
+        name = mechanism["statistic"]
+        if (same := stated.get(signatures.canonical(name))) is None:
+            raise errors.InvalidCertificate(f"The certificate leaves out the release of the {name}.")
+        _compare(same, mechanism, f"the release of the {name}")
+    if len(found) != len(expected):
+        raise errors.InvalidCertificate("The certificate lists a release that its request does not have.")
+
+
+def _compare(found: object, expected: object, path: str) -> None:
+    if isinstance(found, dict) and isinstance(expected, dict):
+        if set(found) != set(expected):
+            raise errors.InvalidCertificate(f"There are unknown or missing fields in {path or 'the payload'}.")
+        for key in expected:
+            _compare(found[key], expected[key], f"{path}: {key}" if path else key)
+    elif signatures.canonical(found) != signatures.canonical(expected):
+        raise errors.InvalidCertificate(f"The certificate misstates {path}: its own request gives another value.")
+
+
+def explain(certificate_text: bytes | str, jwks: bytes | str | None = None) -> str:
+    """One page for an ethics board. What contradicts itself is refused; without keys the signature is not checked."""
+    payload, kid = signatures.read(certificate_text, jwks)
+    request, row = _checked(payload)
+    schema, privacy, policy = request.schema, payload["privacy"], payload["policy"]
+    states = f"{schema.states.count} states" if isinstance(schema.states, Discrete) else "any state"
+    signature = "The signature was not checked here." if jwks is None else f"The signature of key {kid} holds."
+    derived = request.origin and (
+        f" It was computed from noisy numbers that training {request.origin.training} had released before, and no "
+        "patient was read again: further ρ: 0."
+    )
+    page = [
+        "CERTIFICATE OF A PRIVATE RELEASE",
+        "",
+        "What was released",
+        f"  A treatment policy ({policy['id'] or 'without an id'}) learned by {request.algorithm}: for each of "
+        f"{schema.horizon} steps and {states}, one of {schema.actions} actions. Its SHA-256 digest is "
+        f"{policy['sha256']}.{derived or ''}",
+        "About whom",
+        f"  {request.units} patients of population {row.population}, with at most {schema.per_unit} recorded "
+        f"trajectories each. {_PROMISE['unit']} {_PROMISE['neighbours']}",
+        "What the noise is",
+        *(f"  - {line}" for line in _noise_lines(request.mechanisms())),
+        "What it costs",
+        f"  ρ = {privacy['rho']} in total; {row.charged} was charged to the population (ledger row {row.sequence}). "
+        f"{_COMPOSITION}",
+        "What that means",
+        f"  {_meaning(privacy['epsilon'][DELTAS.index('1e-6')]['epsilon'])}",
+        "What is not covered",
+        *(f"  - {sentence}" for sentence in _NOT_COVERED),
+        "How to check",
+        f"  discretion verify POLICY CERTIFICATE --keys JWKS checks all of this without a network. {signature} The "
+        f"ledger's row has the hash {row.hash}; an auditor can compare it.",
+    ]
+    return "\n".join(line for text in page for line in _wrapped(text)) + "\n"
+
+
+def _wrapped(text: str) -> list[str]:
+    indent = "    " if text.startswith("  - ") else "  "
+    return textwrap.wrap(text, 100, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def _noise_lines(done: Sequence[events.Event]) -> list[str]:
+    """One line for what is released at several steps."""
+    groups: dict[tuple[str, str, str], list[events.Event]] = {}
+    for event in done:
+        stem = re.sub(r", step [0-9]+$", "", event.statistic)
+        groups.setdefault((stem, event.mechanism, event.part), []).append(event)
+    return [_noise_line(stem, mechanism, part, group) for (stem, mechanism, part), group in groups.items()]
+
+
+def _noise_line(stem: str, mechanism: str, part: str, group: list[events.Event]) -> str:
+    laplace = mechanism == events.LAPLACE
+    widths = sorted(math.sqrt(2) * float(e.scale) if laplace else math.sqrt(e.scale) for e in group)
+    width = f"{widths[0]:.3g}" if widths[0] == widths[-1] else f"{widths[0]:.3g} to {widths[-1]:.3g}"
+    times = f", at {len(group)} steps" if len(group) > 1 else ""
+    shape = " × ".join(map(str, group[0].shape))
+    kind = "Laplace" if laplace else "Gaussian"
+    units = part if part == events.EVERYONE else f"the {part} of the units"
+    diagonal = " (√2 times that on the diagonal)" if mechanism == events.SYMMETRIC_GAUSSIAN else ""
+    cost = float(sum(map(events.cost, group)))
+    return (
+        f"{stem} ({shape} numbers{times}; from {units}): every number has discrete {kind} noise of standard "
+        f"deviation {width}{diagonal}" + ("." if laplace else f"; ρ = {cost:.3g}.")
+    )
+
+
+def _meaning(epsilon: str) -> str:
+    factor = f"{math.exp(float(epsilon)):.3g}" if float(epsilon) < 13 else "far more than a hundred thousand"
+    return (
+        f"At δ = 1e-6 (one in a million) ε is {epsilon}: whatever is done with this policy, a conclusion about one "
+        f"patient becomes at most e^ε = {factor} times as likely as if that patient's records had been others, apart "
+        "from an exception of probability at most one in a million. Smaller is better; ε = 0 would mean that nothing "
+        "at all can be learned about one patient."
+    )
