@@ -158,6 +158,20 @@ class TestMigrateAndLedger:
         assert done.exit_code == 1
         assert "pop_1" in done.output
 
+    def test_keys_are_made_listed_and_revoked(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("DISCRETION_DATA", str(tmp_path))
+        run("migrate")
+        made = run("keys", "create", "--role", "admin", "--name", "Ada")
+        (token,) = made.stdout.split()
+        assert re.fullmatch(r"[A-Za-z0-9_]{24,}", token)
+        shown = run("keys", "list")
+        assert "Ada" in shown.output
+        assert token not in shown.output
+        (key,) = re.findall(r"key_\w+", made.stderr)
+        assert run("keys", "revoke", key).exit_code == 0
+        assert run("keys", "revoke", key).exit_code == 2
+        assert run("keys", "create", "--role", "king").exit_code == 2
+
     def test_an_unsafe_setting_is_refused_with_the_reason(self, monkeypatch):
         monkeypatch.setenv("DISCRETION_DATABASE_URL", "mysql://x")
         done = run("migrate")

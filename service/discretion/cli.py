@@ -4,22 +4,26 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import sqlalchemy as sa
 import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
 import discretion
-from discretion import certificates, database, errors, ledger, settings, simulation
+from discretion import certificates, database, errors, keys, ledger, settings, simulation
 from discretion.learning import policy
 from discretion.privacy.rho import Rho
 
 app = typer.Typer(name="discretion", no_args_is_help=True, add_completion=False)
 ledger_app = typer.Typer(no_args_is_help=True, help="The budget ledger.")
 app.add_typer(ledger_app, name="ledger")
+keys_app = typer.Typer(no_args_is_help=True, help="The API keys.")
+app.add_typer(keys_app, name="keys")
 
 
 def show_version(wanted: bool) -> None:
@@ -116,12 +120,12 @@ def _state(given: list[str]) -> policy.State:
 def verify(
     policy_file: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy as downloaded.")],
     certificate: Annotated[Path, typer.Argument(help="Its certificate.")],
-    keys: Annotated[Path, typer.Option(help="The service's public keys (JWKS).")],
+    jwks: Annotated[Path, typer.Option("--keys", help="The service's public keys (JWKS).")],
     explain: Annotated[bool, typer.Option("--explain", help="Read the certificate out in plain words.")] = False,
 ) -> None:
     """Check a policy's certificate offline: signature, digest, every mechanism, and the sum."""
     with _refusals():
-        signed, public = _read(certificate), _read(keys)
+        signed, public = _read(certificate), _read(jwks)
         found = certificates.verify(_read(policy_file), signed, public)
         if explain:
             typer.echo(certificates.explain(signed, public))
@@ -144,18 +148,57 @@ def migrate() -> None:
 @ledger_app.command("verify")
 def verify_ledger() -> None:
     """Re-derive every balance and chain; exits 1 if one does not add up."""
-    with _refusals():
-        engine = database.engine(settings.read().database_url)
-        database.check(engine)
+    with _opened() as connection:
         try:
-            with database.transaction(engine) as connection:
-                count = ledger.verify_all(connection)
+            count = ledger.verify_all(connection)
         except errors.LedgerDamaged as damage:
             typer.echo(str(damage), err=True)
             raise typer.Exit(1) from None
+    typer.echo(f"{count} {'ledger adds' if count == 1 else 'ledgers add'} up.")
+
+
+@keys_app.command("create")
+def create_key(
+    role: Annotated[str, typer.Option(help="admin, custodian, analyst or auditor.")],
+    name: Annotated[str, typer.Option(help="Whose key it is.")] = "command line",
+) -> None:
+    """Make a key; its token is printed once, alone on standard output, and kept nowhere."""
+    with _opened() as connection:
+        made, token = keys.create(connection, name, role, at=datetime.now(UTC))
+    typer.echo(f"{made.id}, {made.role}: {made.name}", err=True)
+    typer.echo(token)
+
+
+@keys_app.command("list")
+def list_keys() -> None:
+    """Show every key, without its token."""
+    with _opened() as connection:
+        found = keys.listed(connection)
+    table = Table("id", "name", "role", "created", "revoked")
+    for key in found:
+        table.add_row(key.id, key.name, key.role, key.created_at, key.revoked_at or "")
+    Console().print(table)
+
+
+@keys_app.command("revoke")
+def revoke_key(key: Annotated[str, typer.Argument(help="The key's id.")]) -> None:
+    """Close a key for good."""
+    with _opened() as connection:
+        keys.revoke(connection, key, at=datetime.now(UTC))
+    typer.echo(f"{key} opens nothing any more.")
+
+
+@contextmanager
+def _opened() -> Iterator[sa.Connection]:
+    """A transaction on the configured database, if it is one this program knows."""
+    with _refusals():
+        engine = database.engine(settings.read().database_url)
+        try:
+            database.check(engine)
+            with database.transaction(engine) as connection:
+                yield connection
         finally:
             engine.dispose()
-    typer.echo(f"{count} {'ledger adds' if count == 1 else 'ledgers add'} up.")
 
 
 def _read(path: Path) -> bytes:

@@ -78,6 +78,10 @@ class DatabaseUnreachable(Refusal):
     code = "database_unreachable"
 
 
+class NoSuchKey(Refusal):
+    code = "no_such_key"
+
+
 class NoSuchPopulation(Refusal):
     code = "no_such_population"
 

@@ -1,0 +1,64 @@
+"""API keys: who may come in, and as what. A token is shown once; only its hash is kept."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from discretion import errors
+from discretion.privacy import tokens
+from discretion.tables import keys
+
+ROLES: Final = ("admin", "custodian", "analyst", "auditor")
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True)
+class Key:
+    id: str
+    name: str
+    role: str
+    created_at: str
+    revoked_at: str | None
+
+
+def create(connection: sa.Connection, name: str, role: str, *, at: datetime) -> tuple[Key, str]:
+    """A new key and its token, which nobody can show again."""
+    if role not in ROLES:
+        raise errors.InvalidParameter(f"role must be one of {', '.join(ROLES)}, not {role!r}.")
+    if not 0 < len(name.strip()) <= _LONGEST_NAME or not name.isprintable():
+        raise errors.InvalidParameter(f"A key needs a printable name of at most {_LONGEST_NAME} letters.")
+    made = Key(tokens.identifier("key"), name.strip(), role, at.astimezone(UTC).isoformat(), None)
+    token = tokens.token()
+    values = {"id": made.id, "name": made.name, "role": role, "created_at": made.created_at}
+    connection.execute(keys.insert().values(**values, token_hash=_hash(token)))
+    return made, token
+
+
+def _hash(token: str) -> str:
+    """A fast hash is enough for 256 random bits: there is nothing to guess that salting or stretching would slow."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def authenticate(connection: sa.Connection, token: str) -> Key | None:
+    """Whose token this is, None for an unknown or revoked one."""
+    valid = (keys.c.token_hash == _hash(token)) & keys.c.revoked_at.is_(None)
+    found = connection.execute(keys.select().where(valid)).one_or_none()
+    return None if found is None else _key(found)
+
+
+def revoke(connection: sa.Connection, key: str, *, at: datetime) -> None:
+    """From now on the token opens nothing; the row stays, so that old rows of the ledger still name somebody."""
+    alive = (keys.c.id == key) & keys.c.revoked_at.is_(None)
+    if connection.execute(keys.update().where(alive).values(revoked_at=at.astimezone(UTC).isoformat())).rowcount != 1:
+        raise errors.NoSuchKey("There is no such key, or it was revoked before.")
+
+
+def listed(connection: sa.Connection) -> list[Key]:
+    return [_key(row) for row in connection.execute(keys.select().order_by(keys.c.created_at, keys.c.id))]
+
+
+def _key(row: Any) -> Key:
+    return Key(row.id, row.name, row.role, row.created_at, row.revoked_at)
