@@ -42,6 +42,7 @@ _LARGEST_SIGMA = 2**52
 # Draws at a time: bounds the memory on top of the result. Composite draws hold some ten arrays at once, and beyond
 # 128 KB each the allocator gives pages back and faults them in again, at twice the time.
 _CHUNK, _COMPOSITE_CHUNK = 2**16, 2**14
+_LARGEST_PERMUTATION = 2**32  # two of so many keys are equal with probability 0.4
 _ZEROS = memoryview(bytes(8 * _CHUNK))  # what the cipher turns into its keystream, as long as the longest request
 _BYTES_PER_KEY = 2**30  # 2^26 AES blocks: telling them from random has an advantage of about 2^-77
 _SMALLEST_BLOCK = 64  # bytes; a shorter one could be constant by chance
@@ -81,6 +82,21 @@ def symmetric_gaussian(variance: Fraction, shape: Shape) -> Ints:  # (..., p, p)
     noise[..., rows, columns] = _sample(law, (*stack, rows.size), Keystream())
     noise[..., columns, rows] = noise[..., rows, columns]
     return noise
+
+
+def permutation(size: int) -> Ints:  # (size,)
+    """A uniformly random order of 0 … size−1: by random 64-bit keys, all drawn again should any two be equal."""
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= _LARGEST_PERMUTATION:
+        raise errors.InvalidParameter(f"A permutation has a whole size from 0 to {_LARGEST_PERMUTATION}.")
+    source = Keystream()
+    while True:
+        keys = np.empty(size, np.uint64)
+        for start in range(0, size, _CHUNK):
+            keys[start : start + _CHUNK] = _words(source, "<u8", min(_CHUNK, size - start))
+        order = np.argsort(keys)
+        keys.sort()
+        if (keys[1:] != keys[:-1]).all():
+            return order
 
 
 def _gaussian_law(variance: Fraction) -> "Law":

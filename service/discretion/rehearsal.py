@@ -1,0 +1,68 @@
+"""A Parquet file is read for the first time in a process of its own, which may crash or run out of memory instead.
+
+Arrow aborts the whole process on some damaged files, and a file whose footer lies about its sizes can take any amount
+of memory. `formats` starts this file as a program, by itself so that it starts fast, and reads for the service only
+what was read here to the end. What can be refused with a reason is left to `formats`: here it counts as read.
+"""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet
+
+_MEMORY: Final = 4 * 2**30  # bytes of addresses, a third of them the libraries' own
+_FOOTER: Final = 2**24  # bytes of the texts, and entries of the lists, in the footer
+_BUFFER: Final = 2**20  # bytes read at a time
+
+
+def opened(path: Path, dictionaries: list[str]) -> Any:
+    return pyarrow.parquet.ParquetFile(
+        path,
+        read_dictionary=dictionaries,
+        buffer_size=_BUFFER,
+        thrift_string_size_limit=_FOOTER,
+        thrift_container_size_limit=_FOOTER,
+    )
+
+
+def survived(path: Path, batch: int, group: int) -> bool:
+    """Whether a process of its own could read the file, in batches and row groups of these sizes."""
+    command = [sys.executable, "-I", __file__, str(path), str(batch), str(group)]
+    environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"}  # the others reserve addresses they do not use
+    quiet = subprocess.DEVNULL  # what a crash prints may hold values
+    run = subprocess.run(command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, check=False)
+    return run.returncode == 0
+
+
+def _read(path: Path, batch: int, group: int) -> None:
+    with opened(path, []) as file:
+        groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+        columns = [part.column(index) for part in groups for index in range(part.num_columns)]
+        if any(part.total_byte_size > group for part in groups) or any(
+            c.total_uncompressed_size > group for c in columns
+        ):
+            return
+        names = [name for name in ("unit", "trajectory") if name in file.schema_arrow.names]
+    with opened(path, names) as file:
+        for rows in file.iter_batches(batch, use_threads=False):
+            rows.validate(full=True)
+
+
+def _main(path: str, batch: str, group: str) -> int:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    try:
+        _read(Path(path), int(batch), int(group))
+    except MemoryError:
+        return 1
+    except (pa.ArrowException, OSError, ValueError, KeyError):
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

@@ -1,0 +1,296 @@
+"""What a custodian sends, read and checked while it streams: bytes in, records of whole numbers and floats out.
+
+`formats` parses, this room judges, `datasets` stores. Only here is a patient's value ever named as wrong, for
+the custodian alone; the reasons name rows and columns, never values.
+
+Each batch of rows that `formats` has parsed is converted column by column (`_Columns`), then held against the rows
+before it (`_Sequence`). All of it is vectorised; Python looks at single rows only where something is wrong with them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+from numpy.typing import NDArray
+
+from discretion import errors, formats
+from discretion.errors import InvalidUpload
+from discretion.formats import Limits, Problems
+from discretion.learning.trajectories import BoolArray, Discrete, IntArray, Schema
+
+Records = NDArray[np.void]  # (R,) of `record(schema)`
+
+_PARTS: Final = 32  # files that the names of units are spread over to look for repetitions, one in memory at a time
+_FLAGS: Final = pa.array(["", "false", "true", "0", "1"])
+_FLAG_VALUES: Final = np.array([-1, 0, 1, 0, 1, -2], np.int8)  # −1: nothing said, −2: something else was
+
+
+def record(schema: Schema) -> np.dtype[np.void]:
+    state = "<i4" if isinstance(schema.states, Discrete) else ("<f8", (len(schema.states.columns),))
+    fields = [("unit", "<i8"), ("step", "<i4"), ("state", state), ("action", "<i4"), ("reward", "<f8")]
+    return np.dtype([*fields, ("next", state), ("known", "?"), ("terminated", "i1")])
+
+
+class _Columns:
+    """One batch, column by column: every value of the declared kind and in its range, or a problem."""
+
+    def __init__(self, table: pa.Table, first: int, schema: Schema, limits: Limits, problems: Problems) -> None:
+        self._table, self._limits, self._problems = table, limits, problems
+        self.rows = first + np.arange(table.num_rows)  # (R,)
+        kind = record(schema)
+        self.records: Records = np.zeros(table.num_rows, kind)
+        self.unit = self._names("unit", required=True)
+        self.trajectory = self._names("trajectory", required=False)
+        self.records["step"], _ = self._numbers("step", 1, schema.horizon)
+        self.records["action"], _ = self._numbers("action", 0, schema.actions - 1)
+        self.records["reward"], _ = self._numbers("reward", *schema.reward, whole=False)
+        self.sound = self._states(schema, "state", "", required=True)
+        self.records["known"] = self._states(schema, "next", "next_", required=False)
+        self.records["terminated"] = self._flags()
+
+    def _states(self, schema: Schema, target: str, prefix: str, required: bool) -> BoolArray:
+        if isinstance(schema.states, Discrete):
+            values, sound = self._numbers(f"{prefix}state", 0, schema.states.count - 1, required=required)
+            self.records[target] = values
+            return sound
+        columns = schema.states.columns
+        sounds = np.empty((len(columns), len(self.rows)), bool)
+        for index, (name, bounds) in enumerate(zip(columns, schema.states.bounds, strict=True)):
+            values, sounds[index] = self._numbers(prefix + name, *bounds, required=required, whole=False)
+            self.records[target][:, index] = values
+        partly = sounds.any(axis=0) & ~sounds.all(axis=0)
+        if not required and partly.any():
+            self._problems.add(self.rows[partly], prefix + columns[0], "The next state is given in part only.")
+        return np.asarray(sounds.all(axis=0))
+
+    def _column(self, name: str) -> pa.Array | None:
+        if name not in self._table.column_names:
+            return None
+        column = self._table.column(name)
+        return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+    def _report(self, wrong: BoolArray, column: str, reason: str) -> None:
+        if wrong.any():
+            self._problems.add(self.rows[wrong], column, reason)
+
+    def _names(self, name: str, required: bool) -> pa.Array:
+        """Texts, empty where there is none; what is too long is cut, so that rows of one name still look alike."""
+        column = self._column(name)
+        if column is None:
+            column = pa.nulls(len(self.rows))
+        packed = pa.types.is_dictionary(column.type)
+        texts = pc.fill_null(pc.cast(column.dictionary if packed else column, pa.string()), "")
+        # Of a dictionary, the entries are measured and cut before they are written out once a row.
+        lengths = pc.binary_length(texts)
+        texts = pc.utf8_slice_codeunits(texts, 0, self._limits.text)
+        if packed:
+            lengths, texts = lengths.take(column.indices), pc.fill_null(texts.take(column.indices), "")
+        long = _bools(pc.fill_null(pc.greater(lengths, self._limits.text), False))
+        self._report(long, name, f"The text is longer than {self._limits.text} bytes.")
+        if required:
+            self._report(_bools(pc.equal(texts, "")), name, "A value is missing.")
+        return texts
+
+    def _numbers(
+        self, name: str, low: float, high: float, required: bool = True, whole: bool = True
+    ) -> tuple[NDArray[Any], BoolArray]:
+        """The values with 0 in place of what is missing or wrong, and where neither is so."""
+        column = self._column(name)
+        target = pa.int64() if whole else pa.float64()
+        if column is None:
+            column = pa.nulls(len(self.rows), target)
+        if pa.types.is_string(column.type) and (empty := pc.equal(column, "")).true_count:
+            column = pc.if_else(empty, pa.scalar(None, pa.string()), column)
+        missing = _bools(pc.is_null(column))
+        if required:
+            self._report(missing, name, "A value is missing.")
+        kind = "a whole number" if whole else "a finite number"
+        cast = _cast(column, target)
+        values = pc.fill_null(cast, 0).to_numpy(zero_copy_only=False)
+        wrong = _bools(pc.is_null(cast)) & ~missing
+        wrong |= ~np.isfinite(values)
+        self._report(wrong, name, f"The value is not {kind}.")
+        outside = ~wrong & ~missing & ~((values >= low) & (values <= high))
+        self._report(outside, name, f"The value is not from {low} to {high}.")
+        sound = ~(wrong | missing | outside)
+        return np.where(sound, values, 0), sound
+
+    def _flags(self) -> NDArray[np.int8]:
+        column = self._column("terminated")
+        if column is None:
+            return np.full(len(self.rows), -1, np.int8)
+        texts = pc.utf8_lower(pc.fill_null(pc.cast(column, pa.string()), ""))
+        flags = _FLAG_VALUES[pc.fill_null(pc.index_in(texts, value_set=_FLAGS), len(_FLAGS)).to_numpy()]
+        self._report(flags == -2, "terminated", "The value is not true, false, 1 or 0.")
+        return flags
+
+
+def _bools(array: pa.Array) -> BoolArray:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """As numbers, null where a value is none; a whole column at once unless it has such a value."""
+    safe = target == pa.int64()
+    # Arrow reads 0x10 as a whole number; nobody means that.
+    if safe and pa.types.is_string(column.type) and re.search(rb"[xX]", column.buffers()[2] or b""):
+        column = pc.if_else(pc.match_substring(column, "x", ignore_case=True), pa.scalar("?"), column)
+    try:
+        return pc.cast(column, target, safe=safe)
+    except pa.ArrowInvalid:
+        return pa.array([_cast_one(value, target, safe) for value in column], target)
+
+
+def _cast_one(value: pa.Scalar, target: pa.DataType, safe: bool) -> Any:
+    try:
+        return value.cast(target, safe=safe).as_py()
+    except pa.ArrowInvalid:
+        return None
+
+
+# --- rows in their order -----------------------------------------------------------------------------------------
+
+
+class _Sequence:
+    """What the rows so far say about the next: who is being read, at which step, and what they were named."""
+
+    def __init__(self, schema: Schema, names: "_Names", problems: Problems) -> None:
+        self._schema, self._names, self._problems = schema, names, problems
+        self.units = 0
+        self._in_unit = 0  # trajectories of the unit being read
+        self._unit = self._trajectory = pa.nulls(1, pa.string())
+        self._last: Records = np.zeros(1, record(schema))
+        self._labels = pa.array([], pa.string())  # of the trajectories of the unit being read
+
+    def follow(self, batch: _Columns) -> Records:
+        """The batch's records, with the ordinal of their unit; what is out of order becomes a problem."""
+        records, rows = batch.records, batch.rows
+        opens = _changes(self._unit, batch.unit)
+        begins = opens | _changes(self._trajectory, batch.trajectory)
+        begins |= _bools(pc.equal(batch.trajectory, "")) & (records["step"] == 1)
+        before = np.concatenate([self._last, records[:-1]])
+        self._check_steps(rows, records["step"], before["step"], begins)
+        early = ~begins & (before["terminated"] == 1)
+        self._problems.add(rows[early] - 1, "terminated", "Only the last row of a trajectory can say true.")
+        differs = before["next"] != records["state"]
+        differs = differs if differs.ndim == 1 else differs.any(axis=1)
+        name = "next_" + formats.state_columns(self._schema)[0]
+        wrong = differs & before["known"] & batch.sound & ~begins
+        self._problems.add(rows[wrong] - 1, name, "The next state is not the state of the next row.")
+        records["unit"] = self.units - 1 + np.cumsum(opens)
+        self._check_trajectories(batch, opens, begins)
+        self._names.add(batch.unit.filter(pa.array(opens)), rows[opens])
+        self.units += int(opens.sum())
+        self._unit, self._trajectory, self._last = batch.unit[-1:], batch.trajectory[-1:], records[-1:].copy()
+        return records
+
+    def _check_steps(self, rows: IntArray, step: IntArray, before: IntArray, begins: BoolArray) -> None:
+        sound = (step > 0) & (begins | (before > 0))  # a step that is wrong in itself was named already
+        wrong = sound & (step != np.where(begins, 1, before + 1))
+        twice = wrong & ~begins & (step == before)
+        together = "A trajectory starts with step 1, and its rows stand together in the order of their steps."
+        self._problems.add(rows[wrong & begins], "step", together)
+        self._problems.add(rows[twice], "step", "This step of the trajectory occurs twice.")
+        self._problems.add(rows[wrong & ~begins & ~twice], "step", "The steps of a trajectory follow without gaps.")
+
+    def _check_trajectories(self, batch: _Columns, opens: BoolArray, begins: BoolArray) -> None:
+        begun = np.cumsum(begins) + self._in_unit
+        earlier = np.maximum.accumulate(np.where(opens, begun - 1, 0))  # trajectories of the units before
+        place = begun - earlier
+        many = begins & (place > self._schema.per_unit)
+        self._problems.add(batch.rows[many], "unit", f"A unit has at most {self._schema.per_unit} trajectories.")
+        self._in_unit = int(place[-1])
+        if self._schema.per_unit > 1:
+            self._check_labels(batch, opens, begins)
+
+    def _check_labels(self, batch: _Columns, opens: BoolArray, begins: BoolArray) -> None:
+        named = begins & _bools(pc.not_equal(batch.trajectory, ""))
+        earlier = len(self._labels)
+        labels = pa.concat_arrays([self._labels, batch.trajectory.filter(pa.array(named))])
+        units = np.concatenate([np.full(earlier, self.units - 1), batch.records["unit"][named]])
+        codes = labels.dictionary_encode().indices.to_numpy()
+        _, firsts = np.unique(units * (len(labels) + 1) + codes, return_index=True)
+        again = np.setdiff1d(np.arange(earlier, len(labels)), firsts) - earlier
+        self._problems.add(batch.rows[named][again], "trajectory", "The rows of one trajectory stand together.")
+        self._labels = labels.filter(pa.array(units == batch.records["unit"][-1]))
+
+
+def _changes(before: pa.Array, texts: pa.Array) -> BoolArray:
+    """Where a text differs from the one before it; the very first does."""
+    return _bools(pc.fill_null(pc.not_equal(texts, pa.concat_arrays([before, texts[:-1]])), True))
+
+
+class _Names:
+    """The names of the units so far, on disk: the only way to know, in bounded memory, that none comes again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir()
+        self._schema = pa.schema([("name", pa.string()), ("row", pa.int64())])
+        self._writers: dict[int, Any] = {}
+
+    def add(self, names: pa.Array, rows: IntArray) -> None:
+        if not len(names):
+            return
+        batch = pa.record_batch([names, pa.array(rows)], schema=self._schema)
+        parts = _spread(names)
+        for part in np.unique(parts).tolist():
+            if part not in self._writers:
+                self._writers[part] = pa.ipc.new_stream(self._path(part), self._schema)
+            self._writers[part].write_batch(batch.filter(pa.array(parts == part)))
+
+    def again(self) -> list[int]:
+        """The first rows of units that had occurred before, elsewhere."""
+        self.close()
+        found: list[int] = []
+        for part in self._writers:
+            with pa.ipc.open_stream(self._path(part)) as stream:
+                table = stream.read_all()
+            names = pc.dictionary_encode(table.column("name")).combine_chunks()
+            _, firsts = np.unique(names.indices.to_numpy(), return_index=True)
+            found += np.delete(table.column("row").to_numpy(), firsts).tolist()
+        return sorted(found)
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def _path(self, part: int) -> str:
+        return str(self._folder / str(part))
+
+
+def _spread(names: pa.Array) -> IntArray:
+    """A part for each name, the same for equal names; an uneven spread costs memory, nothing else."""
+    _, offsets, data = names.buffers()
+    ends = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1].astype(np.int64)
+    sums = np.zeros(ends[-1] + 1, np.int64)
+    characters = np.frombuffer(data or b"", np.uint8)[: ends[-1]].astype(np.int64)
+    np.cumsum(characters * characters, out=sums[1:])
+    return np.asarray((sums[ends[1:]] - sums[ends[:-1]]) % 1009 % _PARTS)
+
+
+def read(chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path, limits: Limits) -> Iterator[Records]:
+    """The records in the order of arrival; all problems of an upload come as one refusal, at its end at the latest."""
+    problems = Problems()
+    names = _Names(folder / "names")
+    sequence = _Sequence(schema, names, problems)
+    try:
+        for first, table in formats.parse(chunks, media_type, schema, limits, problems, folder):
+            if first + table.num_rows - 1 > limits.rows:
+                raise errors.UploadTooLarge(f"An upload has at most {limits.rows} rows.")
+            if table.num_rows:
+                yield sequence.follow(_Columns(table, first, schema, limits, problems))
+            if problems.enough:
+                break
+        problems.add(names.again(), "unit", "The rows of one unit stand together; this one has occurred before.")
+    finally:
+        names.close()
+    if not sequence.units:
+        problems.add([0], "", "There are no rows.")
+    if problems.found:
+        raise InvalidUpload(problems.found)

@@ -1,0 +1,369 @@
+"""Datasets on disk: the same whatever the format, at random positions, all or nothing, in bounded memory."""
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import shutil
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from discretion import datasets, errors, rehearsal
+from discretion.formats import Limits
+from discretion.learning import sums
+from discretion.learning.counts import TransitionCounts, VisitCounts
+from discretion.learning.trajectories import ENDED, Discrete, Schema
+from discretion.privacy import noise
+from tests import goodness, uploading
+from tests.uploading import CSV, PARQUET, PLANE, SCHEMA, TYPES, Row, expected, same, some_rows, trajectory
+
+TINY = Limits(block=1, batch=1)
+
+
+@pytest.fixture(autouse=True)
+def _without_rehearsal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process for each upload takes a while; tests/test_formats.py has them."""
+    monkeypatch.setattr(rehearsal, "survived", lambda *_: True)
+
+
+def accept(rows: list[Row], folder: Path, media_type: str = CSV, schema: Schema = SCHEMA, **named: Any) -> Any:
+    return datasets.accept(uploading.pieces(uploading.written(rows, media_type)), media_type, schema, folder, **named)
+
+
+def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "permutation", np.arange)
+
+
+class TestAccept:
+    @pytest.mark.parametrize("media_type", TYPES)
+    @pytest.mark.parametrize("limits", [None, TINY], ids=["at once", "a row at a time"])
+    @pytest.mark.parametrize("schema", [SCHEMA, PLANE], ids=["discrete", "vector"])
+    def test_what_was_sent_is_what_is_stored(
+        self, schema: Schema, limits: Limits | None, media_type: str, tmp_path: Path
+    ) -> None:
+        rows = some_rows(9, schema)
+        accepted = accept(rows, tmp_path / "set", media_type, schema, limits=limits)
+        starts = sum(row["step"] == 1 for row in rows)
+        assert accepted == datasets.Accepted(9, starts, len(rows))
+        assert same(uploading.stored(tmp_path / "set", schema), expected(rows, schema))
+        assert datasets.units(tmp_path / "set") == 9
+
+    def test_all_formats_and_batches_give_the_same_bytes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        in_order(monkeypatch)
+        for index, (media_type, limits) in enumerate(itertools.product(TYPES, [None, TINY])):
+            accept(some_rows(), tmp_path / str(index), media_type, limits=limits)
+        contents = [{file.name: file.read_bytes() for file in folder.iterdir()} for folder in tmp_path.iterdir()]
+        assert contents[1:] == contents[:-1]
+
+    def test_trajectories_may_be_named(self, tmp_path: Path) -> None:
+        rows = [row | {"trajectory": "x"} for row in trajectory("a", 2)]
+        rows += [row | {"trajectory": "y"} for row in trajectory("a", 3)]
+        rows += [row | {"trajectory": "x"} for row in trajectory("b", 1)]
+        assert accept(rows, tmp_path / "set") == datasets.Accepted(2, 3, 6)
+        assert same(uploading.stored(tmp_path / "set", SCHEMA), expected(rows))
+
+    @pytest.mark.parametrize("length", [1, 2, 5])
+    def test_spans_divide_the_positions_and_blocks_follow_them(
+        self, length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spans = [(start, min(start + length, 9)) for start in range(0, 9, length)]
+        monkeypatch.setattr(datasets, "_spans", lambda count, schema: spans)
+        monkeypatch.setattr(datasets, "_CHUNK", 100)
+        rows = some_rows(9)
+        accept(rows, tmp_path / "set")
+        stored = datasets.load(tmp_path / "set", SCHEMA)
+        blocks = list(stored.blocks)
+        assert [block.span for block in blocks] == spans
+        assert same(uploading.stored(tmp_path / "set", SCHEMA), expected(rows))
+        assert len(list(stored.blocks)) == len(blocks)
+
+    def test_spans_depend_on_public_sizes_only(self) -> None:
+        assert datasets._spans(10**5, SCHEMA) == [(0, 10**5)]
+        wide = Schema(10_000, Discrete(5), 2, per_unit=10_000)
+        spans = datasets._spans(10**6, wide)
+        assert len(spans) <= 4096
+        assert [start for start, _ in spans[1:]] == [end for _, end in spans[:-1]]
+
+    def test_no_identifier_is_on_disk_once_positions_are_drawn(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def draw(size: int) -> Any:
+            files = [path for path in tmp_path.rglob("*") if path.is_file()]
+            assert files
+            assert not any(b"canary" in path.read_bytes() for path in files)
+            return np.arange(size)
+
+        monkeypatch.setattr(noise, "permutation", draw)
+        for media_type in TYPES:
+            accept(trajectory("canary", 2), tmp_path / media_type.replace("/", ""), media_type)
+        assert not any(b"canary" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+    def test_the_manifest_says_what_is_public(self, tmp_path: Path) -> None:
+        accept(some_rows(), tmp_path / "set")
+        manifest = json.loads((tmp_path / "set" / "manifest.json").read_text())
+        assert manifest == {"version": 1, "units": 4, "spans": [[0, 4]]}
+
+
+values = st.fixed_dictionaries(
+    {"state": st.integers(0, 4), "action": st.integers(0, 1), "reward": st.floats(0, 1)},
+)
+ends = st.fixed_dictionaries({}, optional={"terminated": st.booleans(), "next_state": st.integers(0, 4)})
+episodes = st.tuples(st.lists(values, min_size=1, max_size=3), ends)
+patients = st.lists(st.lists(episodes, min_size=1, max_size=2), min_size=1, max_size=5)
+
+
+class TestRoundTrip:
+    @settings(deadline=None, max_examples=60)
+    @given(patients=patients, names=st.data(), media_type=st.sampled_from(TYPES), tiny=st.booleans())
+    def test_any_small_dataset_survives(
+        self, patients: Any, names: Any, media_type: str, tiny: bool, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        text = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), min_size=1, max_size=20)
+        units = names.draw(st.lists(text, min_size=len(patients), max_size=len(patients), unique=True))
+        rows = [
+            {"unit": unit, "step": step, **value, **(end if step == len(steps) else {})}
+            for unit, trajectories in zip(units, patients, strict=True)
+            for steps, end in trajectories
+            for step, value in enumerate(steps, 1)
+        ]
+        folder = tmp_path_factory.mktemp("trip") / "set"
+        accept(rows, folder, media_type, limits=TINY if tiny else None)
+        assert same(uploading.stored(folder, SCHEMA), expected(rows))
+        shutil.rmtree(folder.parent)
+
+
+def order_p(folder: Path, uploads: int = 150) -> float:
+    """Chi-square of the order in which three units, sent in the same order each time, are stored."""
+    rows = [row for state in range(3) for row in trajectory(str(state), 1, state=state)]
+    data = uploading.as_csv(rows)
+    seen: Counter[tuple[int, ...]] = Counter()
+    for index in range(uploads):
+        datasets.accept([data], CSV, SCHEMA, folder / str(index))
+        (block,) = datasets.load(folder / str(index), SCHEMA).blocks
+        seen[tuple(block.states[0].tolist())] += 1
+    return float(stats.chisquare([seen[order] for order in itertools.permutations(range(3))]).pvalue)
+
+
+class TestPositions:
+    def test_every_order_is_equally_likely(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds of uploads: the disk is not what is tested
+        assert order_p(tmp_path) > goodness.ALARM
+
+    def test_a_rotation_instead_would_be_noticed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+        draw = noise.permutation
+        monkeypatch.setattr(noise, "permutation", lambda size: np.roll(np.arange(size), draw(size)[0]))
+        assert order_p(tmp_path, 60) < goodness.ALARM
+
+
+class TestSums:
+    def test_the_curator_counts_what_the_rows_say(self, tmp_path: Path) -> None:
+        rows = some_rows(40)
+        rows += [row for unit in "abc" for row in trajectory(unit, 2, next_state=3, terminated=False)]
+        accept(rows, tmp_path / "set")
+        visits = np.zeros((3, 5, 2), np.int64)
+        transitions = np.zeros((3, 5, 2, 6), np.int64)
+        for unit in expected(rows):
+            for records, ending, final in unit:
+                for step, (state, action, _) in enumerate(records):
+                    after = records[step + 1][0] if step + 1 < len(records) else 5 if ending == ENDED else final
+                    if after is None and step + 1 < SCHEMA.horizon:
+                        continue  # nobody recorded what followed; at the horizon that counts as the end
+                    visits[step, state, action] += 1
+                    transitions[step, state, action, 5 if after is None else after] += 1
+        data = datasets.load(tmp_path / "set", SCHEMA)
+        for statistic, table in (
+            (VisitCounts(SCHEMA), visits),
+            (TransitionCounts(SCHEMA, rows=np.arange(30)), transitions),
+        ):
+            (found,) = sums.totals([statistic], data)
+            assert found.reshape(-1).tolist() == table.reshape(-1).tolist()
+
+
+class Vanished(ConnectionError):
+    pass
+
+
+class TestAllOrNothing:
+    @pytest.mark.parametrize("media_type", TYPES)
+    @pytest.mark.parametrize("sent", [0, 1, 20])
+    def test_a_client_that_vanishes_leaves_nothing(self, sent: int, media_type: str, tmp_path: Path) -> None:
+        def chunks() -> Iterator[bytes]:
+            yield from itertools.islice(uploading.pieces(uploading.written(some_rows(), media_type)), sent)
+            raise Vanished
+
+        with pytest.raises(Vanished):
+            datasets.accept(chunks(), media_type, SCHEMA, tmp_path / "set", TINY)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_interrupt_leaves_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(datasets, "_store", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            accept(some_rows(), tmp_path / "set")
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("media_type", TYPES)
+    def test_a_full_disk_leaves_nothing_whenever_it_is_noticed(
+        self, media_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        steps = [(datasets, "_append"), (datasets, "_store"), (datasets, "_sync"), (os, "rename"), (os, "fsync")]
+        failures = 0
+        for (module, name), call in itertools.product(steps, range(4)):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, name, failing(getattr(module, name), call))
+                try:
+                    accept(some_rows(), tmp_path / "set", media_type)
+                except errors.StorageFailed:
+                    failures += 1
+                    assert list(tmp_path.iterdir()) == []
+            datasets.retire(tmp_path / "set")
+        assert failures >= 10
+
+    def test_a_dataset_is_not_stored_over_another(self, tmp_path: Path) -> None:
+        accept(some_rows(2), tmp_path / "set")
+        with pytest.raises(errors.StorageFailed):
+            accept(some_rows(3), tmp_path / "set")
+        assert datasets.units(tmp_path / "set") == 2
+        assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def failing(work: Callable[..., Any], call: int) -> Callable[..., Any]:
+    """The same function, but the disk is full the call-th time."""
+    calls = itertools.count()
+
+    def run(*arguments: Any) -> Any:
+        if next(calls) == call:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return work(*arguments)
+
+    return run
+
+
+class TestCrashes:
+    def test_one_between_any_two_steps_leaves_all_or_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        outcomes = []
+        for call in range(30):
+            parent = tmp_path / str(call)
+            parent.mkdir()
+            with monkeypatch.context() as patch:
+                die_at(call, patch)
+                with contextlib.suppress(Crash):
+                    accept(some_rows(), parent / "set")
+            datasets.sweep(parent)
+            outcomes.append([path.name for path in parent.iterdir()])
+            if outcomes[-1]:
+                assert same(uploading.stored(parent / "set", SCHEMA), expected(some_rows()))
+        assert outcomes[0] == []
+        assert outcomes[-1] == ["set"]
+        assert outcomes == sorted(outcomes)
+
+    def test_sweeping_spares_what_is_whole(self, tmp_path: Path) -> None:
+        accept(some_rows(), tmp_path / "set")
+        (tmp_path / ".other.incoming-abc").mkdir()
+        datasets.sweep(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["set"]
+        datasets.sweep(tmp_path / "missing")
+
+
+class Crash(BaseException):
+    pass
+
+
+def die_at(call: int, patch: pytest.MonkeyPatch) -> None:
+    """Stop before the call-th step on the disk, and do none of the clean-up: a process that is gone cannot."""
+    calls = itertools.count()
+
+    def counted(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **named: Any) -> Any:
+            now = next(calls)
+            if now == call:
+                raise Crash
+            return work(*arguments, **named) if now < call else None
+
+        return run
+
+    steps = [(os, "rename"), (os, "fsync"), (shutil, "rmtree"), (Path, "mkdir"), (Path, "unlink"), (Path, "write_text")]
+    for module, name in [*steps, (datasets, "_append"), (datasets, "_store")]:
+        patch.setattr(module, name, counted(getattr(module, name)))
+
+
+class TestRetire:
+    def test_everything_goes_and_again_nothing_happens(self, tmp_path: Path) -> None:
+        accept(some_rows(), tmp_path / "set")
+        accept(some_rows(), tmp_path / "set-2")
+        (tmp_path / ".set.incoming-abc").mkdir()
+        (tmp_path / ".set-2.incoming-abc").mkdir()
+        for _ in range(2):
+            datasets.retire(tmp_path / "set")
+            assert sorted(path.name for path in tmp_path.iterdir()) == [".set-2.incoming-abc", "set-2"]
+        with pytest.raises(errors.StorageFailed):
+            datasets.load(tmp_path / "set", SCHEMA)
+        datasets.retire(tmp_path / "never" / "was")
+
+    def test_a_failure_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        accept(some_rows(), tmp_path / "set")
+        monkeypatch.setattr(os, "rename", failing(os.rename, 0))
+        with pytest.raises(errors.StorageFailed):
+            datasets.retire(tmp_path / "set")
+        monkeypatch.undo()
+        datasets.retire(tmp_path / "set")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_another_layout_is_refused(self, tmp_path: Path) -> None:
+        accept(some_rows(), tmp_path / "set")
+        (tmp_path / "set" / "manifest.json").write_text('{"version": 2}')
+        with pytest.raises(errors.StorageFailed):
+            datasets.units(tmp_path / "set")
+
+
+class TestMemory:
+    @pytest.mark.parametrize("media_type", [CSV, PARQUET])
+    def test_ten_times_the_rows_take_hardly_more(
+        self, media_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(datasets, "_BLOCK", 2**18)
+        monkeypatch.setattr(datasets, "_CHUNK", 2**18)
+        limits = Limits(block=2**17, batch=2**12)
+        schema = Schema(50, Discrete(5), 2)
+        few, many = (self.peak(media_type, schema, limits, tmp_path / str(units), units) for units in (600, 6000))
+        assert many <= 1.5 * few
+
+    def peak(self, media_type: str, schema: Schema, limits: Limits, folder: Path, units: int) -> int:
+        steps = np.tile(np.arange(1, 51), units)
+        names = pa.array(np.repeat(np.arange(units), 50)).cast(pa.string())
+        rows = {"unit": names, "step": steps, "state": steps % 5, "action": steps % 2, "reward": steps % 2}
+        source = folder.with_suffix(".source")
+        if media_type == CSV:
+            pyarrow.csv.write_csv(pa.table(rows), source)
+        else:
+            pyarrow.parquet.write_table(pa.table(rows), source, row_group_size=2**13)
+        del rows, names, steps
+        default = pa.default_memory_pool()
+        pool = pa.proxy_memory_pool(default)  # counts from here on
+        pa.set_memory_pool(pool)
+        tracemalloc.start()
+        try:
+            with source.open("rb") as file:
+                datasets.accept(iter(lambda: file.read(2**14), b""), media_type, schema, folder, limits)
+            return tracemalloc.get_traced_memory()[1] + int(pool.max_memory())
+        finally:
+            tracemalloc.stop()
+            pa.set_memory_pool(default)
