@@ -305,7 +305,7 @@ def expected_variance(answer: curator.Answer) -> Any:
 class TestNoise:
     @pytest.mark.parametrize("query", released())
     def test_every_number_carries_noise_of_the_stated_scale(self, query: Any) -> None:
-        """False alarms: six standard errors for each number, less than one in 10⁶ for the whole test."""
+        """False alarms: less than one in 10⁶ for the whole test."""
         schema = query.statistic.schema
         rng = np.random.default_rng(3)
         data = dataset(schema, [wild_unit(schema, rng) for _ in range(6)])
@@ -315,10 +315,10 @@ class TestNoise:
         assert (noise != noise[0]).any(axis=0).all()
         variance = expected_variance(answers[0])
         # The spread of a squared deviation: kurtosis 3, or 6 and a little more for Laplace noise.
-        kurtosis = 6.5 if answers[0].event.mechanism == events.LAPLACE else 3.0
-        error = np.sqrt((kurtosis - 1) / REPEATS)
+        heavy = answers[0].event.mechanism == events.LAPLACE
+        error = np.sqrt(((6.5 if heavy else 3.0) - 1) / REPEATS)
         ratio = (noise**2).mean(axis=0) / variance
-        assert (np.abs(ratio - 1) < 6.5 * error).all()
+        assert (np.abs(ratio - 1) < (10 if heavy else 6.5) * error).all()  # squares of Laplace noise have a long tail
         pooled = ratio[..., *np.triu_indices(ratio.shape[-1])] if query.statistic.symmetric else ratio
         assert abs(pooled.mean() - 1) < 6 * error / np.sqrt(pooled.size)
         assert (np.abs(noise.mean(axis=0)) < 6.5 * np.sqrt(variance / REPEATS)).all()
