@@ -41,7 +41,8 @@ class TestSimulate:
         assert len((folder / "suboptimality.csv").read_text().splitlines()) == 1 + 2 * 4
         for panel in ("figure-1a.png", "figure-1b.png"):
             assert (folder / panel).read_bytes().startswith(PNG)
-        assert re.search(r"dp-vapvi\s.*10", done.output)
+        assert re.search(r"pevi.*vapvi.*ρ = 1 .*ρ = 10 ", done.output)
+        assert len(re.findall(r"\d+\.\d{3}\b", done.output)) == 2 * 4
 
     @pytest.mark.parametrize(
         ("option", "value", "named"),

@@ -80,18 +80,17 @@ def _simulated(design: simulation.Design) -> list[simulation.Row]:
 
 
 def _summary(rows: list[simulation.Row]) -> Table:
-    table = Table(title="mean sub-optimality v* − v^π")
-    table.add_column("algorithm")
-    table.add_column("ρ", justify="right")
-    counts = sorted({row.episodes for row in rows})
-    for count in counts:
-        table.add_column(f"K = {count}", justify="right")
-    for algorithm, rho in dict.fromkeys((row.algorithm, row.rho) for row in rows):
-        gaps: dict[int, list[float]] = {count: [] for count in counts}
-        for row in rows:
-            if (row.algorithm, row.rho) == (algorithm, rho):
-                gaps[row.episodes].append(row.suboptimality)
-        table.add_row(algorithm, rho or "–", *(f"{sum(g) / len(g):.3f}" for g in gaps.values()))
+    """A line for each number of episodes, so that it fits a narrow terminal."""
+    table = Table("K", title="mean loss v* − v^π; columns with ρ are dp-vapvi")
+    kinds = list(dict.fromkeys((row.algorithm, row.rho) for row in rows))
+    for algorithm, rho in kinds:
+        table.add_column(f"ρ = {rho}" if rho else algorithm, justify="right")
+    gaps: dict[tuple[int, str, str], list[float]] = {}
+    for row in rows:
+        gaps.setdefault((row.episodes, row.algorithm, row.rho), []).append(row.suboptimality)
+    for count in sorted({row.episodes for row in rows}):
+        cells = (gaps[count, algorithm, rho] for algorithm, rho in kinds)
+        table.add_row(str(count), *(f"{sum(cell) / len(cell):.3f}" for cell in cells))
     return table
 
 
