@@ -10,7 +10,7 @@ import pytest
 
 from discretion import errors
 from discretion.learning import apvi, sums, vapvi
-from discretion.learning.counts import VisitCounts
+from discretion.learning.counts import RewardSums, VisitCounts
 from discretion.learning.curator import Concentrated, Curator, Query
 from discretion.learning.features import ONE, Blocks, Table
 from discretion.learning.regressions import Gram, Moment
@@ -50,6 +50,50 @@ class TestFeatures:
         vector = Vector(("x",), ((2**60, 2**60 + 1024),))
         for value in (2**60, 2**60 + 512, 2**60 + 1024, np.inf, -np.inf):
             assert np.abs(Blocks(vector, 1, ("x",)).psi(np.array([[float(value)]]))).max() <= ONE
+
+
+class TestBlocks:
+    WHOLE = block_of(np.zeros((2, 3), dtype=int), np.zeros((2, 3), dtype=int), np.zeros((2, 3)))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"units": np.arange(2)},
+            {"lengths": np.full(4, 2)},
+            {"endings": np.zeros((3, 1), dtype=int)},
+            {"rewards": np.zeros((1, 3))},
+            {"states": np.zeros((2, 3, 1), dtype=int)},
+            {"final": np.zeros((3, 1), dtype=int)},
+        ],
+    )
+    def test_arrays_that_do_not_belong_together_are_no_block(self, change):
+        with pytest.raises(ValueError, match="belong together"):
+            replace(self.WHOLE, **change)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"actions": np.zeros((2, 3))},
+            {"states": np.full((2, 3), None)},
+            {"rewards": np.zeros((2, 3), dtype=np.longdouble)},
+            {"units": np.zeros(3, dtype=bool)},
+        ],
+    )
+    def test_other_things_than_numbers_are_no_block(self, change):
+        with pytest.raises(ValueError, match="other things"):
+            replace(self.WHOLE, **change)
+
+    def test_a_block_of_another_horizon_is_refused_by_its_public_shape(self):
+        with pytest.raises(ValueError, match="another horizon"):
+            list(Trajectories(Schema(3, Discrete(3), 2), 3, [self.WHOLE]).bounded())
+
+    @pytest.mark.filterwarnings("error")
+    def test_no_record_can_make_the_curator_warn(self):
+        """A signalling NaN complains when it is converted; the complaint would be about a patient."""
+        signalling = np.full((2, 3), 0x7FA00000, dtype=np.uint32).view(np.float32)
+        data = Trajectories(SCHEMA, 3, [replace(self.WHOLE, rewards=signalling)])
+        (answer,) = Curator(data, Fraction(1)).ask(Query(RewardSums(SCHEMA), Concentrated(Fraction(1))))
+        assert answer.grid.shape == (2, 3, 2)
 
 
 class TestQuestions:
