@@ -36,6 +36,7 @@ class TestTransaction:
             "charged": 0,
             "sequence": 0,
             "head": "",
+            "created_at": "",
         }
 
         def half_done():

@@ -267,7 +267,7 @@ class TestCrashes:
                 die_at(call, patch)
                 with contextlib.suppress(Crash):
                     accept(some_rows(), parent / "set")
-            datasets.sweep(parent)
+            datasets.sweep(parent, lambda: ["set"])
             outcomes.append([path.name for path in parent.iterdir()])
             if outcomes[-1]:
                 assert same(uploading.stored(parent / "set", SCHEMA), expected(some_rows()))
@@ -278,9 +278,30 @@ class TestCrashes:
     def test_sweeping_spares_what_is_whole(self, tmp_path: Path) -> None:
         accept(some_rows(), tmp_path / "set")
         (tmp_path / ".other.incoming-abc").mkdir()
-        datasets.sweep(tmp_path)
+        datasets.sweep(tmp_path, lambda: ["set"])
         assert [path.name for path in tmp_path.iterdir()] == ["set"]
-        datasets.sweep(tmp_path / "missing")
+        datasets.sweep(tmp_path / "missing", list)
+
+    def test_sweeping_removes_what_nobody_knows_of(self, tmp_path: Path) -> None:
+        accept(some_rows(), tmp_path / "set")
+        datasets.sweep(tmp_path, list)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_sweeping_spares_an_upload_that_is_under_way(self, tmp_path: Path) -> None:
+        def then(_: object) -> None:
+            datasets.sweep(tmp_path, list)
+            assert {path.name.split("-")[0] for path in tmp_path.iterdir()} == {"set", ".set.incoming"}
+
+        accept(some_rows(), tmp_path / "set", then=then)
+        assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+    def test_what_could_not_be_made_known_does_not_stay(self, tmp_path: Path) -> None:
+        def then(_: object) -> None:
+            raise errors.DatasetNotEmpty("taken")
+
+        with pytest.raises(errors.DatasetNotEmpty):
+            accept(some_rows(), tmp_path / "set", then=then)
+        assert list(tmp_path.iterdir()) == []
 
 
 class Crash(BaseException):

@@ -92,7 +92,7 @@ class TestReserve:
         with database.transaction(account) as connection:
             connection.execute(tables.keys.insert().values(**key))
             connection.execute(tables.datasets.insert().values(**dataset, schema="{}", created_at="2026"))
-            connection.execute(tables.grants.insert().values(**grant, cap=500_000_000, used=0, revoked=False))
+            connection.execute(tables.grants.insert().values(**grant, cap=500_000_000, used=0, revoked=False, created_at=""))
             ledger.reserve(connection, "pop_1", "tr_1", Rho.parse("0.4"), grant="gr_1", **WHO)
         with pytest.raises(errors.GrantExhausted, match=r"0\.1 left"), database.transaction(account) as connection:
             ledger.reserve(connection, "pop_1", "tr_2", Rho.parse("0.2"), grant="gr_1", **WHO)
@@ -133,7 +133,7 @@ class TestStatement:
         assert [row.kind for row in rows] == ["open", "reserve", "charge", "draw"]
         assert [row.sequence for row in rows] == [1, 2, 3, 4]
         assert [row.previous_hash for row in rows[1:]] == [row.hash for row in rows[:-1]]
-        assert {row.at for row in rows} == {"2026-01-02T03:04:05+00:00"}
+        assert {row.at for row in rows} == {"2026-01-02T03:04:05.000000+00:00"}
 
 
 class TestAppendOnly:

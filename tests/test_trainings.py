@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from discretion import database, errors, ledger, tables, trainings
+from discretion import database, errors, ledger, runs, tables, trainings
+from discretion.learning.policy import Policy, Table
+from discretion.learning.trajectories import Discrete
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
 WORKER: dict[str, Any] = {"actor": "worker", "lease": LEASE}
+TABLE = Table(np.zeros((1, 2), dtype=np.int64), np.ones((1, 2), dtype=bool), np.zeros((1, 2)))
+POLICY = Policy("dp-apvi", 1, Discrete(2), 2, TABLE, id="pol_1")
 EVENT = events.Event(events.GAUSSIAN, "visits", (2,), Fraction(2), Fraction(4))
 
 
@@ -39,6 +43,7 @@ def submit(engine, training="tr_1", *, key=None, request=None, rho=3):
             dataset="ds_1",
             request=request or {"algorithm": "dp-apvi"},
             rho=Rho(rho),
+            stages=2,
             actor="key_2",
             idempotency_key=key or training,
             at=NOW,
@@ -47,7 +52,7 @@ def submit(engine, training="tr_1", *, key=None, request=None, rho=3):
 
 def claim(engine, at=NOW):
     with database.transaction(engine) as connection:
-        return trainings.claim(connection, at=at, **WORKER)
+        return runs.claim(connection, at=at, **WORKER)
 
 
 @pytest.fixture
@@ -101,7 +106,7 @@ class TestClaim:
         submit(ready)
         held = claim(ready)
         with database.transaction(ready) as connection:
-            trainings.keep(connection, held, at=NOW + LEASE, lease=LEASE)
+            runs.keep(connection, held, at=NOW + LEASE, lease=LEASE)
         assert claim(ready, NOW + LEASE + timedelta(seconds=1)) is None
 
     def test_many_workers_get_one_training_each(self, make_engine, ready):
@@ -131,19 +136,19 @@ class TestFence:
         submit(ready)
         old, new = claim(ready), claim(ready, NOW + 2 * LEASE)
         acts = [
-            lambda c: trainings.keep(c, old, at=NOW, lease=LEASE),
-            lambda c: trainings.intend(c, old, 0, [EVENT]),
-            lambda c: trainings.record(c, old, 0, [np.zeros(2, dtype=np.int64)]),
-            lambda c: trainings.finish(c, old, released=True),
+            lambda c: runs.keep(c, old, at=NOW, lease=LEASE),
+            lambda c: runs.intend(c, old, 0, [EVENT]),
+            lambda c: runs.record(c, old, 0, [np.zeros(2, dtype=np.int64)]),
+            lambda c: runs.release(c, old, POLICY, "{}", at=NOW),
         ]
         for act in acts:
             with pytest.raises(errors.LeaseLost), database.transaction(ready) as connection:
                 act(connection)
         with database.transaction(ready) as connection:
-            trainings.finish(connection, new, released=True)
+            runs.release(connection, new, POLICY, "{}", at=NOW)
         assert state(ready) == "released"
         with pytest.raises(errors.LeaseLost), database.transaction(ready) as connection:
-            trainings.finish(connection, new, released=False)
+            runs.fail(connection, new)
 
 
 class TestDraws:
@@ -152,12 +157,12 @@ class TestDraws:
         held = claim(ready)
         noised = [np.array([[-(2**61), 5]]), np.zeros((0, 3), dtype=np.int64)]
         with database.transaction(ready) as connection:
-            assert trainings.recall(connection, held, 0, [EVENT, EVENT]) is None
-            trainings.intend(connection, held, 0, [EVENT, EVENT])
-            trainings.record(connection, held, 0, noised)
+            assert runs.recall(connection, held.training, 0, [EVENT, EVENT]) is None
+            runs.intend(connection, held, 0, [EVENT, EVENT])
+            runs.record(connection, held, 0, noised)
         again = claim(ready, NOW + 2 * LEASE)
         with database.transaction(ready) as connection:
-            recalled = trainings.recall(connection, again, 0, [EVENT, EVENT])
+            recalled = runs.recall(connection, again.training, 0, [EVENT, EVENT])
         assert recalled is not None
         for one, other in zip(recalled, noised, strict=True):
             assert one.dtype == other.dtype
@@ -167,32 +172,32 @@ class TestDraws:
         submit(ready)
         held = claim(ready)
         with database.transaction(ready) as connection:
-            trainings.intend(connection, held, 0, [EVENT])
+            runs.intend(connection, held, 0, [EVENT])
         again = claim(ready, NOW + 2 * LEASE)
         with pytest.raises(errors.DrawInterrupted), database.transaction(ready) as connection:
-            trainings.recall(connection, again, 0, [EVENT])
+            runs.recall(connection, again.training, 0, [EVENT])
         with pytest.raises(sa.exc.IntegrityError), database.transaction(ready) as connection:
-            trainings.intend(connection, again, 0, [EVENT])
+            runs.intend(connection, again, 0, [EVENT])
 
     def test_a_recorded_draw_cannot_be_replaced(self, ready):
         submit(ready)
         held = claim(ready)
         with database.transaction(ready) as connection:
-            trainings.intend(connection, held, 0, [EVENT])
-            trainings.record(connection, held, 0, [np.array([1, 2])])
+            runs.intend(connection, held, 0, [EVENT])
+            runs.record(connection, held, 0, [np.array([1, 2])])
         with pytest.raises(errors.DrawInterrupted), database.transaction(ready) as connection:
-            trainings.record(connection, held, 0, [np.array([3, 4])])
+            runs.record(connection, held, 0, [np.array([3, 4])])
 
     def test_another_question_than_the_recorded_one_is_not_answered_with_its_values(self, ready):
         submit(ready)
         held = claim(ready)
         other = events.Event(events.GAUSSIAN, "visits", (2,), Fraction(2), Fraction(5))
         with database.transaction(ready) as connection:
-            trainings.intend(connection, held, 0, [EVENT])
-            trainings.record(connection, held, 0, [np.array([1, 2])])
+            runs.intend(connection, held, 0, [EVENT])
+            runs.record(connection, held, 0, [np.array([1, 2])])
         for asked in ([other], [EVENT, EVENT]):
             with pytest.raises(errors.DrawInterrupted), database.transaction(ready) as connection:
-                trainings.recall(connection, held, 0, asked)
+                runs.recall(connection, held.training, 0, asked)
 
 
 class TestCancel:
@@ -210,7 +215,7 @@ class TestCancel:
             trainings.cancel(connection, "tr_1", actor="key_2", at=NOW)
         assert (state(ready), spent(ready)) == ("cancelled", (0, 3))
         with pytest.raises(errors.LeaseLost), database.transaction(ready) as connection:
-            trainings.finish(connection, held, released=True)
+            runs.release(connection, held, POLICY, "{}", at=NOW)
 
     def test_what_has_ended_cannot_be_cancelled(self, ready):
         for name in ("tr_9", "tr_1"):
@@ -218,7 +223,7 @@ class TestCancel:
                 submit(ready)
                 held = claim(ready)
                 with database.transaction(ready) as connection:
-                    trainings.finish(connection, held, released=False)
+                    runs.fail(connection, held)
             with pytest.raises(errors.TrainingEnded), database.transaction(ready) as connection:
                 trainings.cancel(connection, name, actor="key_2", at=NOW)
 

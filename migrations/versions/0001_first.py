@@ -1,6 +1,6 @@
-"""Keys, populations and their ledgers, datasets, grants, reservations, trainings and their draws.
+"""Keys, populations and their ledgers, datasets, grants, reservations, trainings, their draws and their policies.
 
-The ledger refuses UPDATE and DELETE.
+The ledger and the audit log refuse UPDATE and DELETE.
 """
 
 import sqlalchemy as sa
@@ -13,7 +13,9 @@ down_revision = None
 def upgrade() -> None:
     _accounts()
     _work()
+    _results()
     _refuse_changes("ledger")
+    _refuse_changes("audit")
 
 
 def _accounts() -> None:
@@ -39,6 +41,7 @@ def _accounts() -> None:
         sa.Column("charged", sa.BigInteger, nullable=False),
         sa.Column("sequence", sa.BigInteger, nullable=False),
         sa.Column("head", sa.String(64), nullable=False),
+        sa.Column("created_at", sa.String(32), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_populations"),
         sa.CheckConstraint(
             "reserved >= 0 AND charged >= 0 AND reserved + charged <= total", name="ck_populations_within_total"
@@ -53,6 +56,7 @@ def _accounts() -> None:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("schema", sa.Text, nullable=False),
         sa.Column("units", sa.BigInteger),
+        sa.Column("folder", sa.String(80)),
         sa.Column("created_at", sa.String(32), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_datasets"),
         sa.ForeignKeyConstraint(["population"], ["populations.id"], name="fk_datasets_population"),
@@ -67,6 +71,7 @@ def _accounts() -> None:
         sa.Column("cap", sa.BigInteger, nullable=False),
         sa.Column("used", sa.BigInteger, nullable=False),
         sa.Column("revoked", sa.Boolean, nullable=False),
+        sa.Column("created_at", sa.String(32), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_grants"),
         sa.ForeignKeyConstraint(["population"], ["populations.id"], name="fk_grants_population"),
         sa.ForeignKeyConstraint(["dataset"], ["datasets.id"], name="fk_grants_dataset"),
@@ -114,8 +119,12 @@ def _work() -> None:
         sa.Column("actor", sa.String(40), nullable=False),
         sa.Column("idempotency_key", sa.String(200), nullable=False),
         sa.Column("request", sa.Text, nullable=False),
+        sa.Column("rho", sa.BigInteger, nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("code", sa.String(40)),
+        sa.Column("stages", sa.BigInteger, nullable=False),
+        sa.Column("done", sa.BigInteger, nullable=False),
+        sa.Column("started_at", sa.String(32)),
         sa.Column("fence", sa.BigInteger, nullable=False),
         sa.Column("lease_until", sa.String(32)),
         sa.Column("created_at", sa.String(32), nullable=False),
@@ -131,9 +140,61 @@ def _work() -> None:
         sa.Column("training", sa.String(40), nullable=False),
         sa.Column("number", sa.BigInteger, nullable=False, autoincrement=False),
         sa.Column("event", sa.Text, nullable=False),
-        sa.Column("noised", sa.LargeBinary),
+        sa.Column("recorded", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("training", "number", name="pk_draws"),
         sa.ForeignKeyConstraint(["training"], ["trainings.id"], name="fk_draws_training"),
+    )
+    op.create_table(
+        "drawn",
+        sa.Column("training", sa.String(40), nullable=False),
+        sa.Column("number", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("piece", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("training", "number", "piece", name="pk_drawn"),
+        sa.ForeignKeyConstraint(["training", "number"], ["draws.training", "draws.number"], name="fk_drawn_draws"),
+    )
+
+
+def _results() -> None:
+    op.create_table(
+        "policies",
+        sa.Column("id", sa.String(40), nullable=False),
+        sa.Column("training", sa.String(40), nullable=False),
+        sa.Column("dataset", sa.String(40), nullable=False),
+        sa.Column("actor", sa.String(40), nullable=False),
+        sa.Column("algorithm", sa.String(40), nullable=False),
+        sa.Column("derived", sa.Boolean, nullable=False),
+        sa.Column("document", sa.Text, nullable=False),
+        sa.Column("certificate", sa.Text, nullable=False),
+        sa.Column("created_at", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_policies"),
+        sa.ForeignKeyConstraint(["training"], ["trainings.id"], name="fk_policies_training"),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets.id"], name="fk_policies_dataset"),
+    )
+    # One run, one release: whatever a worker believes, a second policy of the same training is refused.
+    op.create_index(
+        "ix_policies_released",
+        "policies",
+        ["training"],
+        unique=True,
+        sqlite_where=sa.text("NOT derived"),
+        postgresql_where=sa.text("NOT derived"),
+    )
+    op.create_table(
+        "audit",
+        sa.Column("sequence", sa.Integer, nullable=False),
+        sa.Column("at", sa.String(32), nullable=False),
+        sa.Column("actor", sa.String(40), nullable=False),
+        sa.Column("action", sa.String(40), nullable=False),
+        sa.Column("object", sa.String(40), nullable=False),
+        sa.PrimaryKeyConstraint("sequence", name="pk_audit"),
+    )
+    op.create_table(
+        "signing_keys",
+        sa.Column("kid", sa.String(64), nullable=False),
+        sa.Column("jwk", sa.Text, nullable=False),
+        sa.Column("created_at", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("kid", name="pk_signing_keys"),
     )
 
 

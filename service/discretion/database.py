@@ -2,11 +2,13 @@
 
 A transaction begins and ends at the edge (`api`, `worker`, `cli`) through `transaction`; nobody else commits. SQLite
 begins every transaction with `BEGIN IMMEDIATE`, so that a writer waits at the start instead of failing half-way, and
-makes each commit durable (`synchronous=FULL`): a charge that was answered must survive a power cut.
+makes each commit durable (`synchronous=FULL`): a charge that was answered must survive a power cut. What only reads
+goes through `snapshot`, which waits for nobody.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +22,7 @@ import discretion
 from discretion import errors
 
 _BUSY_MILLISECONDS: Final = 30_000
+_READING: Final = "discretion_reading"
 
 
 def engine(url: str) -> sa.Engine:
@@ -53,7 +56,8 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 
 
 def _begin_immediate(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    reading = connection.get_execution_options().get(_READING, False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 @contextmanager
@@ -61,6 +65,30 @@ def transaction(made: sa.Engine) -> Iterator[sa.Connection]:
     """All of it, or nothing."""
     with made.begin() as connection:
         yield connection
+
+
+@contextmanager
+def snapshot(made: sa.Engine) -> Iterator[sa.Connection]:
+    """For reading only: one moment's state, taken without a lock."""
+    options: dict[str, Any] = {_READING: True}
+    if made.dialect.name == "postgresql":
+        options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    with made.connect() as connection:
+        connection.execution_options(**options)
+        with connection.begin():
+            yield connection
+
+
+def stamp(at: datetime) -> str:
+    """A time as it is stored: UTC, of fixed width, so that texts compare as times do."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def clock(connection: sa.Connection) -> datetime:
+    """The time by which workers of several hosts agree whose lease has run out: the database's own."""
+    if connection.dialect.name == "postgresql":
+        return connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one().astimezone(UTC)
+    return datetime.now(UTC)  # an embedded database's host is this one
 
 
 def _scripts(connection: sa.Connection | None = None) -> Config:

@@ -6,18 +6,20 @@ not move others across the halves that are split by position. Once positions are
 
 A dataset is a folder of Parquet files, each with the whole units of one public span of positions, and a manifest that
 says nothing but what is public. It is built under a temporary name beside its place and renamed when every byte has
-reached the disk, so a crash leaves all or nothing; `sweep` removes what it left.
+reached the disk, so a crash leaves all or nothing; `sweep` removes what it left. The temporary folder is locked while
+its process lives, so that several services may share one store and sweep it.
 
 Memory: rows are spooled in order of arrival, dealt out to the files of their spans once the number of units is known,
 and sorted span by span; on top of that the positions take some 24 bytes a unit while they are drawn.
 """
 
+import fcntl
 import glob
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +67,17 @@ class Accepted:
 
 
 def accept(
-    chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path, limits: Limits | None = None
+    chunks: Iterable[bytes],
+    media_type: str,
+    schema: Schema,
+    folder: Path,
+    limits: Limits | None = None,
+    then: Callable[[Accepted], None] = lambda accepted: None,
 ) -> Accepted:
-    """Read, check and store an upload as the dataset `folder`, which must not hold anything yet."""
+    """Read, check and store an upload as the dataset `folder`, which must not hold anything yet.
+
+    `then` says to the world that it is there; if it fails, the folder does not stay.
+    """
     formats.kinds(schema)
     with _workshop(folder) as place:
         accepted = _spool(uploads.read(chunks, media_type, schema, place, limits or Limits()), place / "rows")
@@ -86,6 +96,11 @@ def accept(
         _sync(data / _MANIFEST)
         _sync(data)
         _publish(data, folder)
+        try:
+            then(accepted)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
     return accepted
 
 
@@ -113,9 +128,19 @@ def retire(folder: Path) -> None:
         raise errors.StorageFailed("The dataset could not be deleted whole; try again.") from failure
 
 
-def sweep(parent: Path) -> None:
-    """Remove what a crash left behind; at start-up, before any upload begins."""
-    _remove(parent, "*")
+def sweep(parent: Path, kept: Callable[[], Collection[str]]) -> None:
+    """Remove what a crash left behind: temporary folders that nobody holds, and whole ones that nobody knows of.
+
+    Which ones are known is asked last: a folder that lay there with nobody at work on it has been made known by then,
+    or never will be.
+    """
+    if not parent.is_dir():
+        return
+    whole = [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    _remove(parent, "*", held=False)
+    orphans = [path for path in whole if not list(parent.glob(f".{glob.escape(path.name)}.{_INCOMING}-*"))]
+    for orphan in {path.name for path in orphans} - set(kept()):
+        shutil.rmtree(parent / orphan)
 
 
 # --- the place of work -------------------------------------------------------------------------------------------
@@ -124,30 +149,48 @@ def sweep(parent: Path) -> None:
 @contextmanager
 def _workshop(folder: Path) -> Iterator[Path]:
     """A temporary folder beside `folder` that is gone afterwards, whatever happened."""
-    place = None
+    place, lock = None, -1
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         place = _temporary(folder, _INCOMING)
+        lock = os.open(place, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield place
     except formats.Interrupted as interruption:
         raise interruption.__cause__ or interruption from None
     except OSError as failure:
         raise errors.StorageFailed("The upload could not be stored, and nothing of it was kept.") from failure
     finally:
-        if place is not None:
-            shutil.rmtree(place, ignore_errors=True)
+        try:
+            if place is not None:
+                shutil.rmtree(place, ignore_errors=True)
+        finally:
+            if lock >= 0:
+                os.close(lock)
 
 
 def _temporary(folder: Path, purpose: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f".{folder.name}.{purpose}-", dir=folder.parent))
 
 
-def _remove(parent: Path, name: str) -> None:
+def _remove(parent: Path, name: str, *, held: bool = True) -> None:
     for purpose in (_INCOMING, _RETIRED):
         for leftover in parent.glob(f".{name}.{purpose}-*"):
-            shutil.rmtree(leftover)
+            if held or not _is_held(leftover):
+                shutil.rmtree(leftover)
     if parent.is_dir():
         _sync(parent)
+
+
+def _is_held(place: Path) -> bool:
+    lock = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _publish(data: Path, folder: Path) -> None:

@@ -82,6 +82,15 @@ class NoSuchKey(Refusal):
     code = "no_such_key"
 
 
+class NotFound(Refusal):
+    """Missing, or somebody else's: who asks cannot tell which."""
+
+    code = "not_found"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"There is no such {what}, or it is not yours.")
+
+
 class NoSuchPopulation(Refusal):
     code = "no_such_population"
 
@@ -150,6 +159,32 @@ class IdempotencyConflict(Refusal):
 
 class DatasetNotReady(Refusal):
     code = "dataset_not_ready"
+
+
+class DatasetNotEmpty(Refusal):
+    code = "dataset_not_empty"
+
+
+class GrantExists(Refusal):
+    code = "grant_exists"
+
+
+class NothingReleased(Refusal):
+    code = "nothing_released"
+
+
+class NotDerivable(Refusal):
+    code = "not_derivable"
+
+
+class InvalidPage(Refusal):
+    code = "invalid_page"
+
+
+class UploadInterrupted(Refusal):
+    """Whoever sent the upload stopped sending."""
+
+    code = "upload_interrupted"
 
 
 class TrainingEnded(Refusal):

@@ -2,12 +2,12 @@
 
 import hashlib
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from discretion import errors
+from discretion import database, errors
 from discretion.privacy import tokens
 from discretion.tables import keys
 
@@ -30,7 +30,7 @@ def create(connection: sa.Connection, name: str, role: str, *, at: datetime) -> 
         raise errors.InvalidParameter(f"role must be one of {', '.join(ROLES)}, not {role!r}.")
     if not 0 < len(name.strip()) <= _LONGEST_NAME or not name.isprintable():
         raise errors.InvalidParameter(f"A key needs a printable name of at most {_LONGEST_NAME} letters.")
-    made = Key(tokens.identifier("key"), name.strip(), role, at.astimezone(UTC).isoformat(), None)
+    made = Key(tokens.identifier("key"), name.strip(), role, database.stamp(at), None)
     token = tokens.token()
     values = {"id": made.id, "name": made.name, "role": role, "created_at": made.created_at}
     connection.execute(keys.insert().values(**values, token_hash=_hash(token)))
@@ -52,7 +52,7 @@ def authenticate(connection: sa.Connection, token: str) -> Key | None:
 def revoke(connection: sa.Connection, key: str, *, at: datetime) -> None:
     """From now on the token opens nothing; the row stays, so that old rows of the ledger still name somebody."""
     alive = (keys.c.id == key) & keys.c.revoked_at.is_(None)
-    if connection.execute(keys.update().where(alive).values(revoked_at=at.astimezone(UTC).isoformat())).rowcount != 1:
+    if connection.execute(keys.update().where(alive).values(revoked_at=database.stamp(at))).rowcount != 1:
         raise errors.NoSuchKey("There is no such key, or it was revoked before.")
 
 

@@ -15,13 +15,13 @@ A reservation becomes a charge or comes back, once; which of the two is decided 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import rfc8785
 import sqlalchemy as sa
 
-from discretion import errors
+from discretion import database, errors
 from discretion.privacy.rho import MOST, Rho
 from discretion.tables import grants, ledger, populations, reservations
 
@@ -81,6 +81,7 @@ def open_account(
         "charged": 0,
         "sequence": 0,
         "head": _GENESIS,
+        "created_at": database.stamp(at),
     }
     connection.execute(populations.insert().values(values))
     _move(connection, population, OPEN, total.nano, {"total": populations.c.total + total.nano}, None, actor, at, None)
@@ -198,7 +199,7 @@ def _moved(
     written = Row(
         population,
         account.sequence,
-        at.astimezone(UTC).isoformat(),
+        database.stamp(at),
         kind,
         rho,
         training,
@@ -236,6 +237,29 @@ def statement(connection: sa.Connection, population: str, *, after: int = 0, lim
     wanted = (ledger.c.population == population) & (ledger.c.sequence > after)
     found = connection.execute(ledger.select().where(wanted).order_by(ledger.c.sequence).limit(limit))
     return [Row(**row._mapping) for row in found]
+
+
+def of_trainings(
+    connection: sa.Connection, population: str, trainings: sa.Select[Any], *, after: int = 0, limit: int = _BATCH
+) -> list[Row]:
+    """The rows that some trainings caused, oldest first."""
+    wanted = (ledger.c.population == population) & (ledger.c.sequence > after) & ledger.c.training.in_(trainings)
+    found = connection.execute(ledger.select().where(wanted).order_by(ledger.c.sequence).limit(limit))
+    return [Row(**row._mapping) for row in found]
+
+
+def paid(connection: sa.Connection, training: str) -> Row:
+    """The row that charged for a training."""
+    wanted = (ledger.c.training == training) & (ledger.c.kind == CHARGE)
+    return Row(**connection.execute(ledger.select().where(wanted)).one()._mapping)
+
+
+def head(connection: sa.Connection, population: str) -> dict[str, Any]:
+    """What an auditor keeps outside, so that a ledger rolled back or cloned is found out."""
+    verify(connection, population)
+    found = _account(connection, population)
+    amounts = {name: str(Rho(getattr(found, name))) for name in ("total", "reserved", "charged")}
+    return {"version": 1, "population": population, "sequence": found.sequence, "hash": found.head, **amounts}
 
 
 def _rows(connection: sa.Connection, population: str) -> Iterator[Row]:

@@ -6,7 +6,7 @@ not known is refused: a misspelt setting that is silently ignored is how a servi
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -14,17 +14,46 @@ from discretion import errors
 
 _PREFIX: Final = "DISCRETION_"
 _FILE: Final = "_FILE"
-_NAMES: Final = ("DATA", "DATABASE_URL")
-_SECRETS: Final = ("DATABASE_URL",)  # it may hold a password
+_SECRETS: Final = ("DATABASE_URL", "SIGNING_KEY", "METRICS_TOKEN")
+_SHORTEST_TOKEN: Final = 24
+
+# name: (default, least, most, what it means)
+_NUMBERS: Final = {
+    "PORT": (8000, 0, 65535, "the port to listen on; 0 takes a free one"),
+    "WORKERS": (1, 0, 64, "trainings that `discretion serve` runs at once"),
+    "LEASE_SECONDS": (15, 2, 3600, "how long after a worker's death its training is taken over"),
+    "REQUESTS_PER_SECOND": (200, 1, 1_000_000, "of one key, before it is told to wait"),
+    "MAX_BODY_MEGABYTES": (32, 1, 1024, "of a JSON request"),
+    "MAX_UPLOAD_MEGABYTES": (65536, 1, 10_000_000, "of an upload"),
+    "UPLOADS": (4, 1, 64, "at once"),
+    "STALL_SECONDS": (60, 1, 3600, "an upload may pause before it is given up"),
+}
+_NAMES: Final = ("DATA", "HOST", *_NUMBERS, *_SECRETS)
 
 
 @dataclass(frozen=True)
 class Settings:
-    data: Path  # the embedded folder: database, datasets, keys
-    database_url: str
+    data: Path  # the embedded folder: database, datasets, signing key
+    database_url: str = field(repr=False)  # may hold a password, which must not reach a log
+    signing_key: str | None = field(repr=False)
+    metrics_token: str | None = field(repr=False)
+    host: str
+    port: int
+    workers: int
+    lease_seconds: int
+    requests_per_second: int
+    max_body_megabytes: int
+    max_upload_megabytes: int
+    uploads: int
+    stall_seconds: int
 
-    def __repr__(self) -> str:
-        return f"Settings(data={str(self.data)!r}, database_url=…)"  # a password must not reach a log
+    @property
+    def datasets(self) -> Path:
+        return self.data / "datasets"
+
+    @property
+    def signing_key_file(self) -> Path:
+        return self.data / "signing-key.pem"
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -33,7 +62,25 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         if name.startswith(_PREFIX) and name not in known:
             raise errors.InvalidSetting(f"There is no setting {name}; the settings are {', '.join(sorted(known))}.")
     data = Path(environment.get(_PREFIX + "DATA") or "discretion-data").absolute()
-    return Settings(data, _secret(environment, "DATABASE_URL") or f"sqlite:///{data / 'discretion.db'}")
+    token = _secret(environment, "METRICS_TOKEN")
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        raise errors.InvalidSetting(f"DISCRETION_METRICS_TOKEN needs at least {_SHORTEST_TOKEN} characters.")
+    return Settings(
+        data=data,
+        database_url=_secret(environment, "DATABASE_URL") or f"sqlite:///{data / 'discretion.db'}",
+        signing_key=_secret(environment, "SIGNING_KEY"),
+        metrics_token=token,
+        host=environment.get(_PREFIX + "HOST") or "127.0.0.1",
+        **{name.lower(): _number(environment, name) for name in _NUMBERS},
+    )
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    default, least, most, meaning = _NUMBERS[name]
+    text = environment.get(_PREFIX + name) or str(default)
+    if not text.isascii() or not text.isdigit() or len(text) > 12 or not least <= int(text) <= most:
+        raise errors.InvalidSetting(f"{_PREFIX}{name} ({meaning}) must be a whole number from {least} to {most}.")
+    return int(text)
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str | None:
@@ -41,7 +88,7 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
     if plain and file:
         raise errors.InvalidSetting(f"Set {_PREFIX}{name} or {_PREFIX}{name}{_FILE}, not both.")
     if not file:
-        return plain
+        return plain or None
     try:
         content = Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

@@ -36,6 +36,7 @@ populations = sa.Table(
     sa.Column("charged", sa.BigInteger, nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),  # of the newest ledger row
     sa.Column("head", sa.String(64), nullable=False),  # and its hash: a ledger cut short is found
+    sa.Column("created_at", sa.String(32), nullable=False),
     sa.CheckConstraint("reserved >= 0 AND charged >= 0 AND reserved + charged <= total", name="within_total"),
 )
 
@@ -77,6 +78,7 @@ datasets = sa.Table(
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("schema", sa.Text, nullable=False),  # the public document, canonical JSON
     sa.Column("units", sa.BigInteger),  # public once the data is there
+    sa.Column("folder", sa.String(80)),  # where the data lies; a name that is not here is a broken upload's
     sa.Column("created_at", sa.String(32), nullable=False),
     sa.CheckConstraint("state IN ('empty', 'ready', 'retired')", name="state"),
 )
@@ -88,9 +90,13 @@ trainings = sa.Table(
     sa.Column("dataset", sa.ForeignKey("datasets.id"), nullable=False),
     sa.Column("actor", sa.String(40), nullable=False),
     sa.Column("idempotency_key", sa.String(200), nullable=False),
-    sa.Column("request", sa.Text, nullable=False),  # canonical JSON
+    sa.Column("request", sa.Text, nullable=False),  # canonical JSON, every default written out
+    sa.Column("rho", sa.BigInteger, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("code", sa.String(40)),
+    sa.Column("stages", sa.BigInteger, nullable=False),  # releases of the run, and its policy
+    sa.Column("done", sa.BigInteger, nullable=False),
+    sa.Column("started_at", sa.String(32)),  # of the first claim: the public schedule counts from here
     sa.Column("fence", sa.BigInteger, nullable=False),  # grows with every claim: an older worker's writes are refused
     sa.Column("lease_until", sa.String(32)),
     sa.Column("created_at", sa.String(32), nullable=False),  # the order of the queue
@@ -104,7 +110,49 @@ draws = sa.Table(
     sa.Column("training", sa.ForeignKey("trainings.id"), primary_key=True),
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("event", sa.Text, nullable=False),
-    sa.Column("noised", sa.LargeBinary),  # NULL: intended, and never to be drawn again
+    sa.Column("recorded", sa.Boolean, nullable=False),  # false: intended, and never to be drawn again
+)
+
+drawn = sa.Table(
+    "drawn",  # the noised values, in pieces that both databases take
+    metadata,
+    sa.Column("training", sa.String(40), primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("piece", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+    sa.ForeignKeyConstraint(["training", "number"], ["draws.training", "draws.number"], name="fk_drawn_draws"),
+)
+
+policies = sa.Table(
+    "policies",
+    metadata,
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("training", sa.ForeignKey("trainings.id"), nullable=False),
+    sa.Column("dataset", sa.ForeignKey("datasets.id"), nullable=False),
+    sa.Column("actor", sa.String(40), nullable=False),
+    sa.Column("algorithm", sa.String(40), nullable=False),
+    sa.Column("derived", sa.Boolean, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),  # the certified bytes
+    sa.Column("certificate", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("sequence", sa.Integer, primary_key=True),
+    sa.Column("at", sa.String(32), nullable=False),
+    sa.Column("actor", sa.String(40), nullable=False),
+    sa.Column("action", sa.String(40), nullable=False),
+    sa.Column("object", sa.String(40), nullable=False),
+)
+
+signing_keys = sa.Table(
+    "signing_keys",  # public halves only, those of the past too: old certificates stay verifiable
+    metadata,
+    sa.Column("kid", sa.String(64), primary_key=True),
+    sa.Column("jwk", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
 )
 
 grants = sa.Table(
@@ -117,5 +165,6 @@ grants = sa.Table(
     sa.Column("cap", sa.BigInteger, nullable=False),
     sa.Column("used", sa.BigInteger, nullable=False),
     sa.Column("revoked", sa.Boolean, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
     sa.CheckConstraint("cap > 0 AND used >= 0 AND used <= cap", name="within_cap"),
 )

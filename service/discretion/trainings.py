@@ -1,49 +1,29 @@
-"""The queue of trainings, which is their table: submit, claim, keep, draw, finish, cancel.
+"""Trainings from the question to the policy: submit, certify, derive, cancel, and who may see them.
 
-A training row *is* the job. Claiming it, charging for it and fencing it are one transaction with the ledger, so there
-is no second copy of the state that could disagree. Callers hold the transaction.
-
-* Submitting reserves; the row and the reservation appear together.
-* The first claim charges, in the transaction that takes the row: from then on nothing comes back.
-* A claim is a lease with a fencing number. A worker that lost its lease finds every further write refused, however
-  late it wakes up. A training whose lease ran out is claimed again and goes on from what was drawn.
-* An intent is written before each draw and the values right after it. An intent without values was interrupted: that
-  training has failed, and nothing is drawn for it again.
+A training row *is* the job (`runs`), so there is no second copy of its state that could disagree. Callers hold the
+transaction. Submitting reserves: the row and the reservation appear together. What a training drew stays, so that
+further policies are computed from it for nothing.
 """
 
-import io
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 
-import numpy as np
 import rfc8785
 import sqlalchemy as sa
 
-from discretion import errors, ledger
-from discretion.learning.trajectories import IntArray
-from discretion.privacy import events
+from discretion import catalogue, certificates, database, errors, ledger, requests, runs
+from discretion.keys import Key
+from discretion.learning import apvi, documents
+from discretion.learning.curator import Curator
+from discretion.learning.policy import Policy
+from discretion.learning.trajectories import IntArray, Trajectories
+from discretion.privacy import events, tokens
 from discretion.privacy.rho import Rho
-from discretion.tables import datasets, draws, trainings
-
-QUEUED: Final = "queued"
-RUNNING: Final = "running"
-RELEASED: Final = "released"
-FAILED: Final = "failed"
-CANCELLED: Final = "cancelled"
-
-FAILURE: Final = "training_failed"  # one code for everything after the charge
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A training that one worker holds for a while."""
-
-    training: str
-    dataset: str
-    request: str
-    fence: int
+from discretion.requests import Asked
+from discretion.tables import datasets, policies, trainings
 
 
 def submit(
@@ -53,6 +33,7 @@ def submit(
     dataset: str,
     request: dict[str, Any],
     rho: Rho,
+    stages: int,
     actor: str,
     idempotency_key: str,
     at: datetime,
@@ -66,8 +47,9 @@ def submit(
         if (before.dataset, before.request) != (dataset, body):
             raise errors.IdempotencyConflict("This Idempotency-Key was used for another request; choose a new one.")
         return str(before.id)
-    found = connection.execute(datasets.select().where(datasets.c.id == dataset)).one_or_none()
-    if found is None or found.state != "ready":
+    # Locked, so that a dataset is not retired between this look and the commit.
+    found = connection.execute(datasets.select().where(datasets.c.id == dataset).with_for_update()).one_or_none()
+    if found is None or found.state != catalogue.READY:
         raise errors.DatasetNotReady("This dataset holds no data to train on.")
     ledger.reserve(connection, found.population, training, rho, actor=actor, at=at, grant=grant)
     connection.execute(
@@ -77,96 +59,166 @@ def submit(
             actor=actor,
             idempotency_key=idempotency_key,
             request=body,
-            state=QUEUED,
+            rho=rho.nano,
+            state=runs.QUEUED,
+            stages=stages,
+            done=0,
             fence=0,
-            created_at=_text(at),
+            created_at=database.stamp(at),
         )
     )
     return training
-
-
-def _text(at: datetime) -> str:
-    """Fixed width, so that texts compare as times do."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def claim(connection: sa.Connection, *, actor: str, at: datetime, lease: timedelta) -> Claim | None:
-    """The oldest training that waits, or whose worker is gone; charged if it was never charged."""
-    waiting = trainings.c.state == QUEUED
-    abandoned = (trainings.c.state == RUNNING) & (trainings.c.lease_until < _text(at))
-    oldest = trainings.select().where(waiting | abandoned).order_by(trainings.c.created_at, trainings.c.id).limit(1)
-    found = connection.execute(oldest.with_for_update(skip_locked=True)).one_or_none()
-    if found is None:
-        return None
-    if found.state == QUEUED:
-        ledger.charge(connection, found.id, actor=actor, at=at)
-    taken = {"state": RUNNING, "fence": found.fence + 1, "lease_until": _text(at + lease)}
-    connection.execute(trainings.update().where(trainings.c.id == found.id).values(**taken))
-    return Claim(found.id, found.dataset, found.request, found.fence + 1)
-
-
-def keep(connection: sa.Connection, held: Claim, *, at: datetime, lease: timedelta) -> None:
-    """Hold on to a training for another while."""
-    _write(connection, held, lease_until=_text(at + lease))
-
-
-def _write(connection: sa.Connection, held: Claim, **values: Any) -> None:
-    """Change a training only while it is ours; the row stays locked until the transaction ends."""
-    ours = (trainings.c.id == held.training) & (trainings.c.fence == held.fence) & (trainings.c.state == RUNNING)
-    if connection.execute(trainings.update().where(ours).values(**values)).rowcount != 1:
-        raise errors.LeaseLost("Another worker holds this training, or it was cancelled.")
-
-
-def recall(connection: sa.Connection, held: Claim, first: int, asked: Sequence[events.Event]) -> list[IntArray] | None:
-    """What an earlier run was told, None if it never asked; an interrupted draw ends the training."""
-    numbers = list(range(first, first + len(asked)))
-    wanted = (draws.c.training == held.training) & draws.c.number.in_(numbers)
-    found = connection.execute(draws.select().where(wanted).order_by(draws.c.number)).all()
-    if not found:
-        return None
-    same = [row.number for row in found] == numbers and [row.event for row in found] == [_described(e) for e in asked]
-    if not same or any(row.noised is None for row in found):
-        raise errors.DrawInterrupted("A draw was interrupted; it is not repeated.")
-    return [np.load(io.BytesIO(row.noised), allow_pickle=False) for row in found]
-
-
-def intend(connection: sa.Connection, held: Claim, first: int, asked: Sequence[events.Event]) -> None:
-    """To be committed before the draw. The primary key lets a number be intended once, ever."""
-    _write(connection, held, fence=held.fence)
-    rows = [
-        {"training": held.training, "number": first + index, "event": _described(event)}
-        for index, event in enumerate(asked)
-    ]
-    connection.execute(draws.insert(), rows)
-
-
-def record(connection: sa.Connection, held: Claim, first: int, values: Sequence[IntArray]) -> None:
-    """To be committed right after the draw, before anything is made of it."""
-    _write(connection, held, fence=held.fence)
-    for index, noised in enumerate(values):
-        content = io.BytesIO()
-        np.save(content, noised, allow_pickle=False)
-        drawn = (draws.c.training == held.training) & (draws.c.number == first + index) & draws.c.noised.is_(None)
-        if connection.execute(draws.update().where(drawn).values(noised=content.getvalue())).rowcount != 1:
-            raise errors.DrawInterrupted("A draw was recorded twice, or never intended.")
-
-
-def _described(event: events.Event) -> str:
-    exact = [str(amount) for amount in (event.sensitivity, event.scale, event.resolution)]
-    return rfc8785.dumps([event.mechanism, event.statistic, list(event.shape), event.part, *exact]).decode()
-
-
-def finish(connection: sa.Connection, held: Claim, *, released: bool) -> None:
-    """The last write of a run: released together with its policy, or failed with the one public code."""
-    _write(connection, held, state=RELEASED if released else FAILED, code=None if released else FAILURE)
 
 
 def cancel(connection: sa.Connection, training: str, *, actor: str, at: datetime) -> None:
     """Before it started the reservation comes back; after that nothing does, and the worker's writes are refused."""
     here = trainings.c.id == training
     found = connection.execute(trainings.select().where(here).with_for_update()).one_or_none()
-    if found is None or found.state not in (QUEUED, RUNNING):
+    if found is None or found.state not in (runs.QUEUED, runs.RUNNING):
         raise errors.TrainingEnded("This training has ended already.")
-    if found.state == QUEUED:
+    if found.state == runs.QUEUED:
         ledger.give_back(connection, training, actor=actor, at=at)
-    connection.execute(trainings.update().where(here).values(state=CANCELLED, fence=found.fence + 1))
+    connection.execute(trainings.update().where(here).values(state=runs.CANCELLED, fence=found.fence + 1))
+
+
+def certify(
+    policy: Policy,
+    found: Asked,
+    done: Sequence[events.Event],
+    paid: ledger.Row,
+    key: certificates.SigningKey,
+    origin: certificates.Origin | None = None,
+) -> tuple[Policy, str]:
+    """The policy under an id of its own, and its certificate."""
+    named = replace(policy, labels=found.labels, id=tokens.identifier("pol"))
+    row = certificates.LedgerRow(paid.population, paid.sequence, paid.hash, Rho(paid.rho))
+    certificate = certificates.certify(
+        named,
+        schema=found.schema,
+        units=found.units,
+        algorithm=found.algorithm,
+        parameters=found.parameters,
+        privacy=found.privacy,
+        release_events=done,
+        ledger=row,
+        derived_from=origin,
+        key=key,
+    )
+    return named, json.dumps(certificate)
+
+
+# --- further policies from what was drawn ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """A journal that only remembers: the learner asks as it did before and is told what it was told then."""
+
+    connection: sa.Connection
+    training: str
+
+    def recall(self, first: int, asked: Sequence[events.Event]) -> list[IntArray]:
+        found = runs.recall(self.connection, self.training, first, asked)
+        if found is None:
+            raise errors.NothingReleased("This training has released nothing to derive a policy from.")
+        return found
+
+    def intend(self, first: int, asked: Sequence[events.Event]) -> None:
+        raise AssertionError("A derivation draws nothing.")
+
+    def record(self, first: int, values: Sequence[IntArray]) -> None:
+        raise AssertionError("A derivation draws nothing.")
+
+
+def derive(
+    connection: sa.Connection, training: str, parameters: dict[str, Any], key: certificates.SigningKey
+) -> tuple[Policy, str]:
+    """A further policy from the same private release: no patient is read, and nothing is spent."""
+    found = connection.execute(trainings.select().where(trainings.c.id == training)).one()
+    if found.state != runs.RELEASED:
+        raise errors.NothingReleased("Only a training that has released its policy can be derived from.")
+    dataset = catalogue.stored(connection, found.dataset)
+    before = requests.asked(replace(dataset, state=catalogue.READY), json.loads(found.request))
+    if not isinstance(before.parameters, apvi.Parameters):
+        raise errors.NotDerivable(f"Only {apvi.NAME} releases what further policies can be computed from.")
+    after = documents.parameters_of(before.algorithm, parameters, before.schema)
+    if not isinstance(after, apvi.Parameters):
+        raise errors.NotDerivable(f"Only {apvi.NAME} releases what further policies can be computed from.")
+    nobody = Trajectories(before.schema, before.units, ())
+    curator = Curator(nobody, Rho(found.rho).exact, _Replay(connection, training))
+    released = apvi.draw(curator, before.privacy, before.parameters)
+    policy = apvi.derive(released, before.schema, after)
+    origin = certificates.Origin(training, before.parameters)
+    paid = ledger.paid(connection, training)
+    return certify(policy, replace(before, parameters=after), curator.log, paid, key, origin)
+
+
+def keep_derived(
+    connection: sa.Connection, training: str, policy: Policy, certificate: str, *, actor: str, at: datetime
+) -> None:
+    dataset = connection.execute(sa.select(trainings.c.dataset).where(trainings.c.id == training)).scalar_one()
+    runs.store(connection, policy, certificate, training, dataset, actor, derived=True, at=at)
+
+
+# --- who may see them --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Training:
+    id: str
+    dataset: str
+    actor: str
+    state: str
+    progress: float
+    policy: str | None
+    code: str | None
+    rho: Rho
+    request: dict[str, Any]
+    created_at: str
+
+
+def _visible(reader: Key, table: sa.Table) -> sa.ColumnElement[bool]:
+    """Analysts see their own, custodians what was made of their datasets, the others everything."""
+    if reader.role == catalogue.CUSTODIAN:
+        return table.c.dataset.in_(sa.select(datasets.c.id).where(datasets.c.owner == reader.id))
+    return table.c.actor == reader.id if reader.role == catalogue.ANALYST else sa.true()
+
+
+def get(connection: sa.Connection, reader: Key, training: str) -> Training:
+    here = (trainings.c.id == training) & _visible(reader, trainings)
+    found = connection.execute(trainings.select().where(here)).one_or_none()
+    if found is None:
+        raise errors.NotFound("training")
+    return _training(connection, found)
+
+
+def listed(
+    connection: sa.Connection, reader: Key, *, after: str | None, limit: int
+) -> tuple[list[Training], str | None]:
+    rows, following = catalogue.page(connection, trainings, _visible(reader, trainings), after=after, limit=limit)
+    return [_training(connection, row) for row in rows], following
+
+
+def _training(connection: sa.Connection, row: Any) -> Training:
+    first = (policies.c.training == row.id) & ~policies.c.derived
+    policy = connection.execute(sa.select(policies.c.id).where(first)).scalar_one_or_none()
+    progress = round(row.done / row.stages, 3)
+    request = json.loads(row.request)
+    return Training(
+        row.id, row.dataset, row.actor, row.state, progress, policy, row.code, Rho(row.rho), request, row.created_at
+    )
+
+
+def policy(connection: sa.Connection, reader: Key, wanted: str) -> Any:
+    found = connection.execute(
+        policies.select().where(policies.c.id == wanted, _visible(reader, policies))
+    ).one_or_none()
+    if found is None:
+        raise errors.NotFound("policy")
+    return found
+
+
+def list_policies(
+    connection: sa.Connection, reader: Key, *, after: str | None, limit: int
+) -> tuple[list[Any], str | None]:
+    return catalogue.page(connection, policies, _visible(reader, policies), after=after, limit=limit)

@@ -1,0 +1,33 @@
+"""Who did what to what, in order. Append-only; ids and verbs, never a value.
+
+An entry is written in the transaction of what it tells of. Nothing here depends on a patient's row: an upload that was
+refused leaves no entry, and one that was accepted has the time at which it began.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from discretion import database
+from discretion.tables import audit
+
+
+@dataclass(frozen=True)
+class Entry:
+    sequence: int
+    at: str
+    actor: str
+    action: str
+    object: str
+
+
+def record(connection: sa.Connection, actor: str, action: str, target: str, *, at: datetime) -> None:
+    entry = {"at": database.stamp(at), "actor": actor, "action": action, "object": target}
+    connection.execute(audit.insert().values(entry))
+
+
+def listed(connection: sa.Connection, *, after: int = 0, limit: int) -> list[Entry]:
+    """The entries after a number, oldest first."""
+    wanted = audit.select().where(audit.c.sequence > after).order_by(audit.c.sequence).limit(limit)
+    return [Entry(**row._mapping) for row in connection.execute(wanted)]

@@ -1,0 +1,255 @@
+"""Who may see and use which population, dataset and grant.
+
+A reader is a key. What a reader may not see is not found, with the same words as what was never there: every question
+here takes the reader, so that no caller can forget to ask. Custodians see what they own, analysts what they were
+granted, auditors and administrators the names of everything.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import rfc8785
+import sqlalchemy as sa
+
+from discretion import database, errors, ledger
+from discretion.keys import Key
+from discretion.learning import documents
+from discretion.learning.trajectories import Schema
+from discretion.privacy import tokens
+from discretion.privacy.rho import Rho
+from discretion.tables import datasets, grants, keys, populations, trainings
+
+EMPTY: Final = "empty"
+READY: Final = "ready"
+RETIRED: Final = "retired"
+
+ADMIN, CUSTODIAN, ANALYST, AUDITOR = "admin", "custodian", "analyst", "auditor"
+_LONGEST: Final = 200
+
+
+@dataclass(frozen=True)
+class Population:
+    id: str
+    name: str
+    owner: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    id: str
+    name: str
+    population: str
+    owner: str
+    state: str
+    schema: Schema
+    labels: tuple[str, ...] | None
+    units: int | None
+    folder: str | None
+    created_at: str
+
+
+@dataclass(frozen=True)
+class Grant:
+    id: str
+    dataset: str
+    key: str
+    cap: Rho
+    used: Rho
+    revoked: bool
+
+    @property
+    def remaining(self) -> Rho:
+        return self.cap - self.used
+
+
+def checked_name(name: str) -> str:
+    if not 0 < len(name.strip()) <= _LONGEST or not name.isprintable():
+        raise errors.InvalidParameter(f"A name must be 1 to {_LONGEST} printable characters.")
+    return name.strip()
+
+
+# --- pages -------------------------------------------------------------------------------------------------------
+
+
+def page(
+    connection: sa.Connection, table: sa.Table, visible: Any, *, after: str | None, limit: int
+) -> tuple[list[Any], str | None]:
+    """Rows in the order of their making, from the one after `after`, and where the next page begins."""
+    order = [table.c.created_at, table.c.id]
+    wanted = table.select().where(visible).order_by(*order).limit(limit + 1)
+    if after is not None:
+        last = connection.execute(sa.select(*order).where(visible, table.c.id == after)).one_or_none()
+        if last is None:
+            raise errors.InvalidPage("There is no such page; begin again without `after`.")
+        wanted = wanted.where(sa.tuple_(*order) > sa.tuple_(*(sa.literal(value) for value in last)))
+    rows = list(connection.execute(wanted))
+    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+
+
+# --- populations -------------------------------------------------------------------------------------------------
+
+
+def add_population(connection: sa.Connection, name: str, total: Rho, *, owner: Key, at: datetime) -> str:
+    population = tokens.identifier("pop")
+    ledger.open_account(connection, population, total, name=checked_name(name), actor=owner.id, at=at)
+    return population
+
+
+def _visible_populations(reader: Key) -> sa.ColumnElement[bool]:
+    return populations.c.owner == reader.id if reader.role == CUSTODIAN else sa.true()
+
+
+def population(connection: sa.Connection, reader: Key, wanted: str) -> Population:
+    visible = (populations.c.id == wanted) & _visible_populations(reader)
+    found = connection.execute(populations.select().where(visible)).one_or_none()
+    if found is None:
+        raise errors.NotFound("population")
+    return Population(found.id, found.name, found.owner)
+
+
+def list_populations(
+    connection: sa.Connection, reader: Key, *, after: str | None, limit: int
+) -> tuple[list[Population], str | None]:
+    rows, following = page(connection, populations, _visible_populations(reader), after=after, limit=limit)
+    return [Population(row.id, row.name, row.owner) for row in rows], following
+
+
+# --- datasets ----------------------------------------------------------------------------------------------------
+
+
+def add_dataset(
+    connection: sa.Connection,
+    name: str,
+    population: str,
+    schema: Schema,
+    labels: tuple[str, ...] | None,
+    *,
+    owner: Key,
+    at: datetime,
+) -> str:
+    dataset = tokens.identifier("ds")
+    values = {"id": dataset, "population": population, "owner": owner.id, "name": checked_name(name), "state": EMPTY}
+    document = rfc8785.dumps(documents.schema_document(schema, labels)).decode()
+    connection.execute(datasets.insert().values(**values, schema=document, created_at=database.stamp(at)))
+    return dataset
+
+
+def _granted(reader: Key) -> sa.ColumnElement[bool]:
+    mine = sa.select(grants.c.dataset).where(grants.c.holder == reader.id, ~grants.c.revoked)
+    return datasets.c.id.in_(mine)
+
+
+def _visible_datasets(reader: Key) -> sa.ColumnElement[bool]:
+    if reader.role == CUSTODIAN:
+        return datasets.c.owner == reader.id
+    return _granted(reader) if reader.role == ANALYST else sa.true()
+
+
+def dataset(connection: sa.Connection, reader: Key, wanted: str, *, lock: bool = False) -> Dataset:
+    question = datasets.select().where(datasets.c.id == wanted, _visible_datasets(reader))
+    found = connection.execute(question.with_for_update() if lock else question).one_or_none()
+    if found is None:
+        raise errors.NotFound("dataset")
+    return _dataset(found)
+
+
+def stored(connection: sa.Connection, wanted: str) -> Dataset:
+    """For the service's own work, on behalf of nobody in particular."""
+    return _dataset(connection.execute(datasets.select().where(datasets.c.id == wanted)).one())
+
+
+def _dataset(row: Any) -> Dataset:
+    schema, labels = documents.schema_of(json.loads(row.schema))
+    return Dataset(
+        row.id, row.name, row.population, row.owner, row.state, schema, labels, row.units, row.folder, row.created_at
+    )
+
+
+def list_datasets(
+    connection: sa.Connection, reader: Key, *, after: str | None, limit: int
+) -> tuple[list[Dataset], str | None]:
+    rows, following = page(connection, datasets, _visible_datasets(reader), after=after, limit=limit)
+    return [_dataset(row) for row in rows], following
+
+
+def of_population(connection: sa.Connection, population: str) -> list[str]:
+    wanted = sa.select(datasets.c.id).where(datasets.c.population == population).order_by(datasets.c.created_at)
+    return list(connection.execute(wanted).scalars())
+
+
+def fill(connection: sa.Connection, dataset: str, *, units: int, folder: str) -> None:
+    """The data is there; only one upload can say so."""
+    empty = (datasets.c.id == dataset) & (datasets.c.state == EMPTY)
+    ready = {"state": READY, "units": units, "folder": folder}
+    if connection.execute(datasets.update().where(empty).values(**ready)).rowcount != 1:
+        raise errors.DatasetNotEmpty("This dataset has its data, or was retired; make a new dataset for other data.")
+
+
+def retire(connection: sa.Connection, dataset: str) -> None:
+    connection.execute(datasets.update().where(datasets.c.id == dataset).values(state=RETIRED))
+
+
+def folders(connection: sa.Connection) -> list[str]:
+    """Where data may lie; everything else in the store is a broken upload's."""
+    wanted = sa.select(datasets.c.folder).where(datasets.c.folder.is_not(None), datasets.c.state == READY)
+    return [str(folder) for folder in connection.execute(wanted).scalars()]
+
+
+def pending(connection: sa.Connection, dataset: str) -> list[str]:
+    """Trainings of a dataset that have not ended."""
+    wanted = sa.select(trainings.c.id).where(
+        trainings.c.dataset == dataset, trainings.c.state.in_(("queued", "running"))
+    )
+    return list(connection.execute(wanted).scalars())
+
+
+# --- grants ------------------------------------------------------------------------------------------------------
+
+
+def grant(connection: sa.Connection, dataset: Dataset, key: str, cap: Rho, *, at: datetime) -> Grant:
+    """Let an analyst use a dataset up to a cap inside the population's budget; one living grant for each of them."""
+    analyst = (keys.c.id == key) & (keys.c.role == ANALYST) & keys.c.revoked_at.is_(None)
+    # Locked, so that of two grants made at once the second sees the first.
+    if connection.execute(keys.select().where(analyst).with_for_update()).one_or_none() is None:
+        raise errors.InvalidParameter("key must be the id of an analyst's key that is not revoked.")
+    if cap.nano <= 0:
+        raise errors.InvalidRho("A grant must be of more than zero.")
+    if own_grant(connection, dataset.id, key) is not None:
+        raise errors.GrantExists("This key has a grant on this dataset; revoke that one first.")
+    made = tokens.identifier("gr")
+    values = {"id": made, "population": dataset.population, "dataset": dataset.id, "holder": key, "cap": cap.nano}
+    connection.execute(grants.insert().values(**values, used=0, revoked=False, created_at=database.stamp(at)))
+    return Grant(made, dataset.id, key, cap, Rho(0), False)
+
+
+def own_grant(connection: sa.Connection, dataset: str, key: str) -> Grant | None:
+    living = (grants.c.dataset == dataset) & (grants.c.holder == key) & ~grants.c.revoked
+    found = connection.execute(grants.select().where(living)).one_or_none()
+    return None if found is None else _grant(found)
+
+
+def _grant(row: Any) -> Grant:
+    return Grant(row.id, row.dataset, row.holder, Rho(row.cap), Rho(row.used), row.revoked)
+
+
+def list_grants(
+    connection: sa.Connection, dataset: str, *, after: str | None, limit: int
+) -> tuple[list[Grant], str | None]:
+    rows, following = page(connection, grants, grants.c.dataset == dataset, after=after, limit=limit)
+    return [_grant(row) for row in rows], following
+
+
+def one_grant(connection: sa.Connection, dataset: str, wanted: str) -> Grant:
+    here = (grants.c.id == wanted) & (grants.c.dataset == dataset)
+    found = connection.execute(grants.select().where(here)).one_or_none()
+    if found is None:
+        raise errors.NotFound("grant")
+    return _grant(found)
+
+
+def revoke(connection: sa.Connection, dataset: str, wanted: str) -> None:
+    """No further trainings; what was reserved under the grant goes on."""
+    one_grant(connection, dataset, wanted)
+    connection.execute(grants.update().where(grants.c.id == wanted).values(revoked=True))

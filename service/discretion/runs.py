@@ -1,0 +1,203 @@
+"""One run of a training, as its worker sees it: claim, keep, draw, release or fail. Callers hold the transaction.
+
+* The first claim charges, in the transaction that takes the row: from then on nothing comes back.
+* A claim is a lease with a fencing number. A worker that lost its lease finds every further write refused, however
+  late it wakes up. A training whose lease ran out is claimed again and goes on from what was drawn.
+* An intent is written before each draw and the values right after it. An intent without values was interrupted: that
+  training has failed, and nothing is drawn for it again.
+* The policy, its certificate and the state `released` appear together.
+"""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+import rfc8785
+import sqlalchemy as sa
+
+from discretion import catalogue, database, errors, ledger, requests
+from discretion.catalogue import Dataset
+from discretion.learning.policy import Policy
+from discretion.learning.trajectories import IntArray
+from discretion.privacy import events
+from discretion.tables import datasets, drawn, draws, policies, trainings
+
+QUEUED: Final = "queued"
+RUNNING: Final = "running"
+RELEASED: Final = "released"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+
+FAILURE: Final = "training_failed"  # one code for everything after the charge
+
+_MOST_CLAIMS: Final = 10  # a training that takes its worker down with it must end some day
+_PIECE: Final = 2**25  # bytes of drawn values in one row
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A training that one worker holds for a while."""
+
+    training: str
+    dataset: str
+    request: str
+    fence: int
+    elapsed: float  # seconds since the first claim, by the clock that leases are measured with
+
+
+def _claimable(at: datetime) -> sa.ColumnElement[bool]:
+    abandoned = (trainings.c.state == RUNNING) & (trainings.c.lease_until < database.stamp(at))
+    return (trainings.c.state == QUEUED) | abandoned
+
+
+def waiting(connection: sa.Connection, *, at: datetime) -> bool:
+    """Whether a claim would find something; a look that takes no lock."""
+    return connection.execute(sa.select(sa.exists().where(_claimable(at)))).scalar_one()
+
+
+def claim(connection: sa.Connection, *, actor: str, at: datetime, lease: timedelta) -> Claim | None:
+    """The oldest training that waits, or whose worker is gone; charged if it was never charged.
+
+    The ledger it is charged to is checked first: from a damaged one nothing is spent.
+    """
+    oldest = trainings.select().where(_claimable(at)).order_by(trainings.c.created_at, trainings.c.id).limit(1)
+    found = connection.execute(oldest.with_for_update(skip_locked=True)).one_or_none()
+    if found is None:
+        return None
+    here = trainings.c.id == found.id
+    if found.fence >= _MOST_CLAIMS:
+        connection.execute(trainings.update().where(here).values(state=FAILED, code=FAILURE, fence=found.fence + 1))
+        return None
+    if found.state == QUEUED:
+        population = connection.execute(sa.select(datasets.c.population).where(datasets.c.id == found.dataset))
+        ledger.verify(connection, population.scalar_one())
+        ledger.charge(connection, found.id, actor=actor, at=at)
+    started = found.started_at or database.stamp(at)
+    taken = {"state": RUNNING, "fence": found.fence + 1, "lease_until": database.stamp(at + lease)}
+    connection.execute(trainings.update().where(here).values(**taken, started_at=started))
+    elapsed = max(0.0, (at - datetime.fromisoformat(started)).total_seconds())
+    return Claim(found.id, found.dataset, found.request, found.fence + 1, elapsed)
+
+
+def keep(connection: sa.Connection, held: Claim, *, at: datetime, lease: timedelta) -> None:
+    """Hold on to a training for another while, and show how far it has come."""
+    recorded = sa.select(sa.func.count()).where(draws.c.training == held.training, draws.c.recorded)
+    _write(connection, held, lease_until=database.stamp(at + lease), done=recorded.scalar_subquery())
+
+
+def let_go(connection: sa.Connection, held: Claim, *, at: datetime) -> None:
+    """A worker that is told to stop: another may go on at once."""
+    _write(connection, held, lease_until=database.stamp(at - timedelta(microseconds=1)))
+
+
+def _write(connection: sa.Connection, held: Claim, **values: Any) -> None:
+    """Change a training only while it is ours; the row stays locked until the transaction ends."""
+    ours = (trainings.c.id == held.training) & (trainings.c.fence == held.fence) & (trainings.c.state == RUNNING)
+    if connection.execute(trainings.update().where(ours).values(**values)).rowcount != 1:
+        raise errors.LeaseLost("Another worker holds this training, or it was cancelled.")
+
+
+# --- draws -------------------------------------------------------------------------------------------------------
+
+
+def recall(
+    connection: sa.Connection, training: str, first: int, asked: Sequence[events.Event]
+) -> list[IntArray] | None:
+    """What an earlier run was told, None if it never asked; an interrupted draw ends the training."""
+    numbers = list(range(first, first + len(asked)))
+    wanted = (draws.c.training == training) & draws.c.number.in_(numbers)
+    found = connection.execute(draws.select().where(wanted).order_by(draws.c.number)).all()
+    if not found:
+        return None
+    same = [row.number for row in found] == numbers and [row.event for row in found] == [_described(e) for e in asked]
+    if not same or not all(row.recorded for row in found):
+        raise errors.DrawInterrupted("A draw was interrupted; it is not repeated.")
+    return [_values(connection, training, number) for number in numbers]
+
+
+def _values(connection: sa.Connection, training: str, number: int) -> IntArray:
+    here = (drawn.c.training == training) & (drawn.c.number == number)
+    pieces = connection.execute(sa.select(drawn.c.content).where(here).order_by(drawn.c.piece)).scalars()
+    return np.load(io.BytesIO(b"".join(pieces)), allow_pickle=False)
+
+
+def intend(connection: sa.Connection, held: Claim, first: int, asked: Sequence[events.Event]) -> None:
+    """To be committed before the draw. The primary key lets a number be intended once, ever."""
+    _write(connection, held, fence=held.fence)
+    rows = [
+        {"training": held.training, "number": first + index, "event": _described(event), "recorded": False}
+        for index, event in enumerate(asked)
+    ]
+    connection.execute(draws.insert(), rows)
+
+
+def record(connection: sa.Connection, held: Claim, first: int, values: Sequence[IntArray]) -> None:
+    """To be committed right after the draw, before anything is made of it."""
+    _write(connection, held, fence=held.fence)
+    for index, noised in enumerate(values):
+        here = {"training": held.training, "number": first + index}
+        intended = (draws.c.training == held.training) & (draws.c.number == first + index) & ~draws.c.recorded
+        if connection.execute(draws.update().where(intended).values(recorded=True)).rowcount != 1:
+            raise errors.DrawInterrupted("A draw was recorded twice, or never intended.")
+        content = io.BytesIO()
+        np.save(content, noised, allow_pickle=False)
+        for piece, start in enumerate(range(0, content.tell(), _PIECE)):
+            part = bytes(content.getbuffer()[start : start + _PIECE])
+            connection.execute(drawn.insert().values(**here, piece=piece, content=part))
+
+
+def _described(event: events.Event) -> str:
+    exact = [str(amount) for amount in (event.sensitivity, event.scale, event.resolution)]
+    return rfc8785.dumps([event.mechanism, event.statistic, list(event.shape), event.part, *exact]).decode()
+
+
+# --- the end -----------------------------------------------------------------------------------------------------
+
+
+def work(connection: sa.Connection, held: Claim) -> tuple[Dataset, requests.Asked, ledger.Row]:
+    """What a claim stands for: the data, the request, and the row that paid."""
+    dataset = catalogue.stored(connection, held.dataset)
+    return dataset, requests.asked(dataset, json.loads(held.request)), ledger.paid(connection, held.training)
+
+
+def release(connection: sa.Connection, held: Claim, policy: Policy, certificate: str, *, at: datetime) -> None:
+    """The last write of a run that went well: policy, certificate and state together."""
+    stages = sa.select(trainings.c.stages).where(trainings.c.id == held.training).scalar_subquery()
+    _write(connection, held, state=RELEASED, done=stages)
+    actor = connection.execute(sa.select(trainings.c.actor).where(trainings.c.id == held.training)).scalar_one()
+    store(connection, policy, certificate, held.training, held.dataset, actor, derived=False, at=at)
+
+
+def fail(connection: sa.Connection, held: Claim) -> None:
+    """The last write of any other run, with the one public code."""
+    _write(connection, held, state=FAILED, code=FAILURE)
+
+
+def store(
+    connection: sa.Connection,
+    policy: Policy,
+    certificate: str,
+    training: str,
+    dataset: str,
+    actor: str,
+    *,
+    derived: bool,
+    at: datetime,
+) -> None:
+    connection.execute(
+        policies.insert().values(
+            id=policy.id,
+            training=training,
+            dataset=dataset,
+            actor=actor,
+            algorithm=policy.algorithm,
+            derived=derived,
+            document=policy.canonical().decode(),
+            certificate=certificate,
+            created_at=database.stamp(at),
+        )
+    )

@@ -1,0 +1,239 @@
+"""Runs trainings: claims one, lets a child process learn it, keeps the lease, and sees to it that it ends.
+
+The child alone opens patients' data. It dies with its worker (PR_SET_PDEATHSIG), says nothing on any stream, and ends
+with a number; whatever went wrong in it, the world learns one code. It writes what it draws through a journal of
+transactions of its own, so a run that was killed goes on from there and nothing is drawn twice for one charge.
+
+Neither a result nor a failure appears when it is ready, which would tell how long the data took, but at the next time
+of a public schedule (`requests.usual_seconds`); the worker takes no other training before that. Progress is shown at
+public ticks as well.
+
+The process that claims is forked from, so it runs no threads and holds no connection while it forks.
+"""
+
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import FrameType
+from typing import Final, NoReturn
+
+import numpy as np
+import sqlalchemy as sa
+
+from discretion import database, datasets, errors, ledger, requests, runs, signing, trainings
+from discretion.learning import learners
+from discretion.learning.curator import Curator
+from discretion.learning.trajectories import IntArray
+from discretion.privacy import events
+from discretion.runs import Claim
+from discretion.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+_ACTOR: Final = "worker"
+_IDLE: Final = 0.25  # seconds between looks at the queue
+_LOOK: Final = 0.05  # seconds between looks at the child
+_PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when it is told to stop
+_PR_SET_PDEATHSIG: Final = 1
+
+_RELEASED, _FAILED, _STOPPED, _LOST = 0, 1, 2, 3  # how a child ends
+
+
+class _Stop(BaseException):
+    """Told to stop between two draws."""
+
+
+class Worker:
+    def __init__(self, found: Settings) -> None:
+        self._settings = found
+        self._engine = database.engine(found.database_url)
+        self._lease = timedelta(seconds=found.lease_seconds)
+        self._stopping = False
+
+    def run(self) -> None:
+        """Until told to stop; a damaged ledger is one more reason."""
+        for wanted in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(wanted, self._stop)
+        database.check(self._engine)
+        with database.snapshot(self._engine) as connection:
+            ledger.verify_all(connection)
+        _log.info("Waiting for trainings.")
+        while not self._stopping:
+            try:
+                held = self._claim()
+            except sa.exc.OperationalError:
+                _log.warning("The database does not answer; trying again.")
+                held = None
+            if held is None:
+                time.sleep(_IDLE)
+            else:
+                self._attend(held)
+        self._engine.dispose()
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _claim(self) -> Claim | None:
+        with database.snapshot(self._engine) as connection:
+            if not runs.waiting(connection, at=database.clock(connection)):
+                return None
+        with database.transaction(self._engine) as connection:
+            return runs.claim(connection, actor=_ACTOR, at=database.clock(connection), lease=self._lease)
+
+    def _attend(self, held: Claim) -> None:
+        """From the claim to the end of the child, and to the record of it if the child could not write one."""
+        _log.info("Training %s begins.", held.training)
+        begun = time.monotonic() - held.elapsed
+        with database.snapshot(self._engine) as connection:
+            _, asked, _ = runs.work(connection, held)
+        usual = requests.usual_seconds(asked)
+        self._engine.dispose()  # a forked child must not inherit a connection
+        child = os.fork()
+        if child == 0:
+            _child(self._settings, held, begun)
+        try:
+            ended = self._watch(child, held, usual)
+            _end(child)
+            if ended == _FAILED:
+                self._fail(held, usual, begun)
+            elif ended == _STOPPED:
+                with database.transaction(self._engine) as connection:
+                    runs.let_go(connection, held, at=database.clock(connection))
+        except errors.LeaseLost:
+            _log.info("Training %s was cancelled or taken over.", held.training)
+        finally:
+            _end(child)
+        _log.info("Training %s is left.", held.training)
+
+    def _watch(self, child: int, held: Claim, usual: float) -> int:
+        """Keep the lease, at public ticks, while the child works."""
+        tick = min(usual / 8, self._lease.total_seconds() / 3)
+        told, kept = None, time.monotonic()
+        while True:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                # What was killed may go on from what it drew, as often as `runs.claim` allows.
+                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else _STOPPED
+            now = time.monotonic()
+            if self._stopping and told is None:
+                told = now
+                os.kill(child, signal.SIGTERM)
+            if told is not None and now - told > _PATIENCE:
+                return _STOPPED  # and killed: if it was drawing, that draw is lost and so is the training
+            if now - kept >= tick:
+                kept = now
+                self._keep(held)
+            time.sleep(_LOOK)
+
+    def _keep(self, held: Claim) -> None:
+        with contextlib.suppress(sa.exc.OperationalError), database.transaction(self._engine) as connection:
+            runs.keep(connection, held, at=database.clock(connection), lease=self._lease)
+
+    def _fail(self, held: Claim, usual: float, begun: float) -> None:
+        """A failure appears at a time of the schedule too."""
+        end = begun + requests.due(usual, time.monotonic() - begun)
+        while (left := end - time.monotonic()) > 0 and not self._stopping:
+            time.sleep(min(left, self._lease.total_seconds() / 3))
+            self._keep(held)
+        with database.transaction(self._engine) as connection:
+            runs.fail(connection, held)
+        _log.warning("Training %s failed.", held.training)
+
+
+def _end(child: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+# --- the child ---------------------------------------------------------------------------------------------------
+
+
+def _child(found: Settings, held: Claim, begun: float) -> NoReturn:
+    """Everything that touches a patient's row happens below, and nothing but a number comes out."""
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before it was watched
+        os._exit(_STOPPED)
+    code = _FAILED
+    try:
+        _silence()
+        signal.signal(signal.SIGTERM, _stop_between_draws)
+        code = _learn(found, held, begun)
+    except _Stop:
+        code = _STOPPED
+    except errors.LeaseLost:
+        code = _LOST
+    except BaseException:  # its text may quote a record, so nobody hears it
+        code = _FAILED
+    finally:
+        os._exit(code)
+
+
+def _silence() -> None:
+    """A library's complaint about a record must not reach a log."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    logging.disable()
+
+
+_told_to_stop = False
+
+
+def _stop_between_draws(number: int, frame: FrameType | None) -> None:
+    global _told_to_stop
+    _told_to_stop = True
+
+
+@dataclass(frozen=True)
+class _Journal:
+    """What the curator is asked and answers, each in a transaction of its own."""
+
+    engine: sa.Engine
+    held: Claim
+
+    def recall(self, first: int, asked: Sequence[events.Event]) -> list[IntArray] | None:
+        with database.snapshot(self.engine) as connection:
+            return runs.recall(connection, self.held.training, first, asked)
+
+    def intend(self, first: int, asked: Sequence[events.Event]) -> None:
+        if _told_to_stop:
+            raise _Stop
+        with database.transaction(self.engine) as connection:
+            runs.intend(connection, self.held, first, asked)
+
+    def record(self, first: int, values: Sequence[IntArray]) -> None:
+        with database.transaction(self.engine) as connection:
+            runs.record(connection, self.held, first, values)
+
+
+def _learn(found: Settings, held: Claim, begun: float) -> int:
+    engine = database.engine(found.database_url)
+    with database.snapshot(engine) as connection:
+        dataset, asked, paid = runs.work(connection, held)
+    trajectories = datasets.load(found.datasets / str(dataset.folder), asked.schema)
+    curator = Curator(trajectories, asked.cost.exact, _Journal(engine, held))
+    with np.errstate(all="ignore"):
+        learned = learners.learn(curator, asked.privacy, asked.parameters)
+    key = signing.current(found)
+    policy, certificate = trainings.certify(learned, asked, curator.log, paid, key)
+    _sleep_until(begun + requests.due(requests.usual_seconds(asked), time.monotonic() - begun))
+    with database.transaction(engine) as connection:
+        signing.publish(connection, key, at=datetime.now(UTC))
+        runs.release(connection, held, policy, certificate, at=datetime.now(UTC))
+    return _RELEASED
+
+
+def _sleep_until(end: float) -> None:
+    """Told to stop, it leaves at once: everything is drawn, and the next run computes the same again."""
+    while (left := end - time.monotonic()) > 0:
+        if _told_to_stop:
+            raise _Stop
+        time.sleep(min(left, _LOOK))
