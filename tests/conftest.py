@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from discretion import database
+from tests import services
 
 MakeEngine = Callable[[], sa.Engine]
 
@@ -29,19 +30,36 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.cleanup()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def make_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeEngine]:
-    """Makes engines (each with connections of its own) on one empty, migrated database."""
+def _new_url(request: pytest.FixtureRequest, folder: Path) -> str:
+    """An empty database of the kind that the fixture's parameter names."""
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'discretion.db'}"
-    else:
-        server = sa.make_url(request.getfixturevalue("postgres"))
-        name = f"test_{uuid.uuid4().hex}"
-        maintenance = database.engine(server.render_as_string(False))
-        with maintenance.connect() as connection:
-            connection.execution_options(isolation_level="AUTOCOMMIT").execute(sa.text(f"CREATE DATABASE {name}"))
-        maintenance.dispose()
-        url = server.set(database=name).render_as_string(False)
+        return f"sqlite:///{folder / 'discretion.db'}"
+    server = sa.make_url(request.getfixturevalue("postgres"))
+    name = f"test_{uuid.uuid4().hex}"
+    maintenance = database.engine(server.render_as_string(False))
+    with maintenance.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").execute(sa.text(f"CREATE DATABASE {name}"))
+    maintenance.dispose()
+    return server.set(database=name).render_as_string(False)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, not migrated yet."""
+    return _new_url(request, tmp_path)
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.Service]:
+    """A whole service, shared by the tests of a process: each makes keys and datasets of its own."""
+    folder = tmp_path_factory.mktemp("service")
+    with services.serve(folder, _new_url(request, folder), requests_per_second=100_000) as running:
+        yield running
+
+
+@pytest.fixture
+def make_engine(url: str) -> Iterator[MakeEngine]:
+    """Makes engines (each with connections of its own) on one empty, migrated database."""
     made: list[sa.Engine] = []
 
     def make() -> sa.Engine:

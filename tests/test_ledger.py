@@ -92,7 +92,9 @@ class TestReserve:
         with database.transaction(account) as connection:
             connection.execute(tables.keys.insert().values(**key))
             connection.execute(tables.datasets.insert().values(**dataset, schema="{}", created_at="2026"))
-            connection.execute(tables.grants.insert().values(**grant, cap=500_000_000, used=0, revoked=False, created_at=""))
+            connection.execute(
+                tables.grants.insert().values(**grant, cap=500_000_000, used=0, revoked=False, created_at="")
+            )
             ledger.reserve(connection, "pop_1", "tr_1", Rho.parse("0.4"), grant="gr_1", **WHO)
         with pytest.raises(errors.GrantExhausted, match=r"0\.1 left"), database.transaction(account) as connection:
             ledger.reserve(connection, "pop_1", "tr_2", Rho.parse("0.2"), grant="gr_1", **WHO)

@@ -70,24 +70,6 @@ def checked_name(name: str) -> str:
     return name.strip()
 
 
-# --- pages -------------------------------------------------------------------------------------------------------
-
-
-def page(
-    connection: sa.Connection, table: sa.Table, visible: Any, *, after: str | None, limit: int
-) -> tuple[list[Any], str | None]:
-    """Rows in the order of their making, from the one after `after`, and where the next page begins."""
-    order = [table.c.created_at, table.c.id]
-    wanted = table.select().where(visible).order_by(*order).limit(limit + 1)
-    if after is not None:
-        last = connection.execute(sa.select(*order).where(visible, table.c.id == after)).one_or_none()
-        if last is None:
-            raise errors.InvalidPage("There is no such page; begin again without `after`.")
-        wanted = wanted.where(sa.tuple_(*order) > sa.tuple_(*(sa.literal(value) for value in last)))
-    rows = list(connection.execute(wanted))
-    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
-
-
 # --- populations -------------------------------------------------------------------------------------------------
 
 
@@ -105,14 +87,14 @@ def population(connection: sa.Connection, reader: Key, wanted: str) -> Populatio
     visible = (populations.c.id == wanted) & _visible_populations(reader)
     found = connection.execute(populations.select().where(visible)).one_or_none()
     if found is None:
-        raise errors.NotFound("population")
+        raise errors.NotFound()
     return Population(found.id, found.name, found.owner)
 
 
 def list_populations(
     connection: sa.Connection, reader: Key, *, after: str | None, limit: int
 ) -> tuple[list[Population], str | None]:
-    rows, following = page(connection, populations, _visible_populations(reader), after=after, limit=limit)
+    rows, following = database.page(connection, populations, _visible_populations(reader), after=after, limit=limit)
     return [Population(row.id, row.name, row.owner) for row in rows], following
 
 
@@ -151,7 +133,7 @@ def dataset(connection: sa.Connection, reader: Key, wanted: str, *, lock: bool =
     question = datasets.select().where(datasets.c.id == wanted, _visible_datasets(reader))
     found = connection.execute(question.with_for_update() if lock else question).one_or_none()
     if found is None:
-        raise errors.NotFound("dataset")
+        raise errors.NotFound()
     return _dataset(found)
 
 
@@ -170,7 +152,7 @@ def _dataset(row: Any) -> Dataset:
 def list_datasets(
     connection: sa.Connection, reader: Key, *, after: str | None, limit: int
 ) -> tuple[list[Dataset], str | None]:
-    rows, following = page(connection, datasets, _visible_datasets(reader), after=after, limit=limit)
+    rows, following = database.page(connection, datasets, _visible_datasets(reader), after=after, limit=limit)
     return [_dataset(row) for row in rows], following
 
 
@@ -237,7 +219,7 @@ def _grant(row: Any) -> Grant:
 def list_grants(
     connection: sa.Connection, dataset: str, *, after: str | None, limit: int
 ) -> tuple[list[Grant], str | None]:
-    rows, following = page(connection, grants, grants.c.dataset == dataset, after=after, limit=limit)
+    rows, following = database.page(connection, grants, grants.c.dataset == dataset, after=after, limit=limit)
     return [_grant(row) for row in rows], following
 
 
@@ -245,7 +227,7 @@ def one_grant(connection: sa.Connection, dataset: str, wanted: str) -> Grant:
     here = (grants.c.id == wanted) & (grants.c.dataset == dataset)
     found = connection.execute(grants.select().where(here)).one_or_none()
     if found is None:
-        raise errors.NotFound("grant")
+        raise errors.NotFound()
     return _grant(found)
 
 

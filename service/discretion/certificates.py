@@ -167,13 +167,13 @@ def _payload(request: _Request, policy: Document, ledger: LedgerRow, software: D
         },
         "derived_from": origin
         and {"training": origin.training, "parameters": documents.parameters_document(origin.parameters)},
-        "mechanisms": [_mechanism(event) for event in done],
+        "mechanisms": [mechanism_document(event) for event in done],
         "composition": _COMPOSITION,
         "privacy": {
             "rho": _ratio(total),
             "charged_rho": str(ledger.charged),
             "further_rho": "0" if origin else str(ledger.charged),
-            "pure_epsilon": None if (pure := _pure(done)) is None else _ratio(pure),
+            "pure_epsilon": None if (pure := pure_epsilon(done)) is None else _ratio(pure),
             "epsilon": [{"delta": delta, "epsilon": _epsilon(total, pure, delta)} for delta in DELTAS],
         },
         "policy": policy,
@@ -187,7 +187,7 @@ def _ratio(value: Fraction) -> str:
     return f"{value.numerator}/{value.denominator}"
 
 
-def _mechanism(event: events.Event) -> Document:
+def mechanism_document(event: events.Event) -> Document:
     norm, scale = _NORMS[event.mechanism]
     pure = events.pure_epsilon(event)
     return {
@@ -203,7 +203,7 @@ def _mechanism(event: events.Event) -> Document:
     }
 
 
-def _pure(done: Sequence[events.Event]) -> Fraction | None:
+def pure_epsilon(done: Sequence[events.Event]) -> Fraction | None:
     """ε of releases that are all purely private; each half's own, and the larger counts."""
     amounts = [(event.part, pure) for event in done if (pure := events.pure_epsilon(event)) is not None]
     if len(amounts) < len(done):

@@ -1,6 +1,7 @@
 """The command line: the edge where refusals become messages and transactions begin and end."""
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,14 +16,15 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
 import discretion
-from discretion import certificates, database, errors, keys, ledger, settings, simulation
+from discretion import certificates, database, errors, keys, ledger, serving, settings, signing, simulation, worker
+from discretion.api import app as api
 from discretion.learning import policy
 from discretion.privacy.rho import Rho
 
 app = typer.Typer(name="discretion", no_args_is_help=True, add_completion=False)
 ledger_app = typer.Typer(no_args_is_help=True, help="The budget ledger.")
 app.add_typer(ledger_app, name="ledger")
-keys_app = typer.Typer(no_args_is_help=True, help="The API keys.")
+keys_app = typer.Typer(no_args_is_help=True, help="The API keys, and the key that signs certificates.")
 app.add_typer(keys_app, name="keys")
 
 
@@ -132,6 +134,40 @@ def verify(
 
 
 @app.command()
+def serve() -> None:
+    """Run the service: API, worker and, unless DISCRETION_DATABASE_URL names another, an embedded database."""
+    with _refusals(), _damage():
+        serving.main(_announce)
+
+
+def _announce(token: str) -> None:
+    """The first administrator's token, alone on its line; nobody can show it again."""
+    typer.echo(token)
+    sys.stdout.flush()
+
+
+@app.command()
+def work(
+    with_parent: Annotated[
+        bool, typer.Option("--with-parent", help="End when the process that started this ends.")
+    ] = False,
+) -> None:
+    """Run trainings; any number of workers on any number of hosts share one database and store."""
+    serving.harden()
+    serving.configure_logging()
+    if with_parent:
+        worker.die_with_parent()
+    with _refusals(), _damage():
+        worker.Worker(settings.read()).run()
+
+
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document of this version."""
+    typer.echo(json.dumps(api.bare().openapi(), indent=2, ensure_ascii=False))
+
+
+@app.command()
 def migrate() -> None:
     """Bring the database up to this version."""
     with _refusals():
@@ -147,12 +183,8 @@ def migrate() -> None:
 @ledger_app.command("verify")
 def verify_ledger() -> None:
     """Re-derive every balance and chain; exits 1 if one does not add up."""
-    with _opened() as connection:
-        try:
-            count = ledger.verify_all(connection)
-        except errors.LedgerDamaged as damage:
-            typer.echo(str(damage), err=True)
-            raise typer.Exit(1) from None
+    with _damage(), _opened() as connection:
+        count = ledger.verify_all(connection)
     typer.echo(f"{count} {'ledger adds' if count == 1 else 'ledgers add'} up.")
 
 
@@ -172,7 +204,7 @@ def create_key(
 def list_keys() -> None:
     """Show every key, without its token."""
     with _opened() as connection:
-        found = keys.listed(connection)
+        found, _ = keys.listed(connection, after=None, limit=1_000_000)
     table = Table("id", "name", "role", "created", "revoked")
     for key in found:
         table.add_row(key.id, key.name, key.role, key.created_at, key.revoked_at or "")
@@ -185,6 +217,15 @@ def revoke_key(key: Annotated[str, typer.Argument(help="The key's id.")]) -> Non
     with _opened() as connection:
         keys.revoke(connection, key, at=datetime.now(UTC))
     typer.echo(f"{key} opens nothing any more.")
+
+
+@keys_app.command("rotate")
+def rotate_key() -> None:
+    """Sign with a new key from now on; certificates signed before stay valid."""
+    with _opened() as connection:
+        made = signing.rotate(settings.read())
+        signing.publish(connection, made, at=datetime.now(UTC))
+    typer.echo(f"Certificates are signed with key {made.kid} from now on.")
 
 
 @contextmanager
@@ -213,6 +254,16 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as trouble:
         _refuse(f"Cannot write to {folder}: {trouble.strerror}.")
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """A ledger that does not add up is exit code 1."""
+    try:
+        yield
+    except errors.LedgerDamaged as damage:
+        typer.echo(str(damage), err=True)
+        raise typer.Exit(1) from None
 
 
 @contextmanager

@@ -79,6 +79,21 @@ def snapshot(made: sa.Engine) -> Iterator[sa.Connection]:
             yield connection
 
 
+def page(
+    connection: sa.Connection, table: sa.Table, visible: Any, *, after: str | None, limit: int
+) -> tuple[list[Any], str | None]:
+    """Rows in the order of their making, from the one after `after`, and where the next page begins."""
+    order = [table.c.created_at, table.c.id]
+    wanted = table.select().where(visible).order_by(*order).limit(limit + 1)
+    if after is not None:
+        last = connection.execute(sa.select(*order).where(visible, table.c.id == after)).one_or_none()
+        if last is None:
+            raise errors.InvalidPage("There is no such page; begin again without `after`.")
+        wanted = wanted.where(sa.tuple_(*order) > sa.tuple_(*(sa.literal(value) for value in last)))
+    rows = list(connection.execute(wanted))
+    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+
+
 def stamp(at: datetime) -> str:
     """A time as it is stored: UTC, of fixed width, so that texts compare as times do."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -87,8 +87,8 @@ class NotFound(Refusal):
 
     code = "not_found"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"There is no such {what}, or it is not yours.")
+    def __init__(self) -> None:
+        super().__init__("There is nothing here, or it is not yours; check the id.")
 
 
 class NoSuchPopulation(Refusal):
@@ -151,6 +151,36 @@ class StorageFailed(Refusal):
     """The disk did not do as it was told; nothing of what was being stored is left."""
 
     code = "storage_failed"
+
+
+class InvalidRequest(Refusal):
+    """A body, a header or a query that cannot be read."""
+
+    code = "invalid_request"
+
+
+class BodyTooLarge(Refusal):
+    code = "body_too_large"
+
+
+class NoIdempotencyKey(Refusal):
+    code = "no_idempotency_key"
+
+
+class Unauthenticated(Refusal):
+    code = "unauthenticated"
+
+
+class Forbidden(Refusal):
+    code = "forbidden"
+
+
+class TooManyRequests(Refusal):
+    code = "too_many_requests"
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"That is more than is allowed at once; try again in {seconds} s.")
+        self.seconds = seconds
 
 
 class IdempotencyConflict(Refusal):

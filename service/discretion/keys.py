@@ -56,8 +56,18 @@ def revoke(connection: sa.Connection, key: str, *, at: datetime) -> None:
         raise errors.NoSuchKey("There is no such key, or it was revoked before.")
 
 
-def listed(connection: sa.Connection) -> list[Key]:
-    return [_key(row) for row in connection.execute(keys.select().order_by(keys.c.created_at, keys.c.id))]
+def get(connection: sa.Connection, key: str) -> Key:
+    return _key(connection.execute(keys.select().where(keys.c.id == key)).one())
+
+
+def listed(connection: sa.Connection, *, after: str | None, limit: int) -> tuple[list[Key], str | None]:
+    rows, following = database.page(connection, keys, sa.true(), after=after, limit=limit)
+    return [_key(row) for row in rows], following
+
+
+def exist(connection: sa.Connection) -> bool:
+    """Whether anybody can come in."""
+    return connection.execute(sa.select(sa.exists().where(keys.c.revoked_at.is_(None)))).scalar_one()
 
 
 def _key(row: Any) -> Key:

@@ -254,6 +254,12 @@ def paid(connection: sa.Connection, training: str) -> Row:
     return Row(**connection.execute(ledger.select().where(wanted)).one()._mapping)
 
 
+def newest(connection: sa.Connection, population: str) -> tuple[int, str]:
+    """The number and the hash of the newest row."""
+    found = _account(connection, population)
+    return int(found.sequence), str(found.head)
+
+
 def head(connection: sa.Connection, population: str) -> dict[str, Any]:
     """What an auditor keeps outside, so that a ledger rolled back or cloned is found out."""
     verify(connection, population)

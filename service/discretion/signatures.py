@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from discretion import errors
 
 TYPE: Final = "discretion-certificate+jws"
+LEDGER_HEAD: Final = "discretion-ledger-head+jws"  # so that neither can be passed off as the other
 Document = dict[str, Any]
 
 
@@ -83,8 +84,8 @@ def _thumbprint(public: str) -> str:
     return _base64(hashlib.sha256(rfc8785.dumps({"crv": "Ed25519", "kty": "OKP", "x": public})).digest())
 
 
-def sign(payload: Document, key: SigningKey) -> Document:
-    protected = _base64(rfc8785.dumps({"alg": "EdDSA", "kid": key.kid, "typ": TYPE}))
+def sign(payload: Document, key: SigningKey, kind: str = TYPE) -> Document:
+    protected = _base64(rfc8785.dumps({"alg": "EdDSA", "kid": key.kid, "typ": kind}))
     body = _base64(rfc8785.dumps(payload))
     signature = key.private.sign(f"{protected}.{body}".encode("ascii"))
     return {"payload": body, "protected": protected, "signature": _base64(signature)}
@@ -133,7 +134,7 @@ def _public_key(listed: Document, kid: object) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(public)
 
 
-def read(text: bytes | str, listed: bytes | str | None) -> tuple[Document, str]:
+def read(text: bytes | str, listed: bytes | str | None, kind: str = TYPE) -> tuple[Document, str]:
     """The payload and who signed it; the signature is checked before the payload is read."""
     parts = _json(text, "certificate")
     if set(parts) != {"payload", "protected", "signature"}:
@@ -143,7 +144,7 @@ def read(text: bytes | str, listed: bytes | str | None) -> tuple[Document, str]:
         raise errors.InvalidCertificate("The certificate asks for extensions (crit), and there are none.")
     if header.get("alg") != "EdDSA":
         raise errors.InvalidCertificate("The certificate is signed with another algorithm than EdDSA.")
-    if header.get("typ") != TYPE or set(header) != {"alg", "kid", "typ"}:
+    if header.get("typ") != kind or set(header) != {"alg", "kid", "typ"}:
         raise errors.InvalidCertificate("The protected header is not one of a certificate.")
     body, signature = _bytes(parts["payload"], "payload"), _bytes(parts["signature"], "signature")
     if listed is not None:

@@ -40,10 +40,12 @@ def ensure(path: Path) -> signatures.SigningKey:
     return load(path)
 
 
-def rotate(path: Path) -> signatures.SigningKey:
+def rotate(found: Settings) -> signatures.SigningKey:
     """Another key from now on; what the old one signed stays valid."""
+    if found.signing_key is not None:
+        raise errors.InvalidSetting("The settings give the signing key: put another there and restart.")
     made = signatures.generate_key()
-    _write(path, made, exclusively=False)
+    _write(found.signing_key_file, made, exclusively=False)
     return made
 
 

@@ -26,6 +26,12 @@ from discretion.requests import Asked
 from discretion.tables import datasets, policies, trainings
 
 
+def submitted(connection: sa.Connection, actor: str, idempotency_key: str) -> Any:
+    """The row that a key made before, or None."""
+    mine = (trainings.c.actor == actor) & (trainings.c.idempotency_key == idempotency_key)
+    return connection.execute(trainings.select().where(mine)).one_or_none()
+
+
 def submit(
     connection: sa.Connection,
     training: str,
@@ -41,8 +47,7 @@ def submit(
 ) -> str:
     """Reserve and queue, or find the training that the same key and request made before."""
     body = rfc8785.dumps(request).decode()
-    mine = (trainings.c.actor == actor) & (trainings.c.idempotency_key == idempotency_key)
-    before = connection.execute(trainings.select().where(mine)).one_or_none()
+    before = submitted(connection, actor, idempotency_key)
     if before is not None:
         if (before.dataset, before.request) != (dataset, body):
             raise errors.IdempotencyConflict("This Idempotency-Key was used for another request; choose a new one.")
@@ -138,7 +143,7 @@ def derive(
     if found.state != runs.RELEASED:
         raise errors.NothingReleased("Only a training that has released its policy can be derived from.")
     dataset = catalogue.stored(connection, found.dataset)
-    before = requests.asked(replace(dataset, state=catalogue.READY), json.loads(found.request))
+    before = requests.asked(dataset, json.loads(found.request), ready=False)
     if not isinstance(before.parameters, apvi.Parameters):
         raise errors.NotDerivable(f"Only {apvi.NAME} releases what further policies can be computed from.")
     after = documents.parameters_of(before.algorithm, parameters, before.schema)
@@ -184,18 +189,22 @@ def _visible(reader: Key, table: sa.Table) -> sa.ColumnElement[bool]:
     return table.c.actor == reader.id if reader.role == catalogue.ANALYST else sa.true()
 
 
+def ids_of(reader: Key) -> sa.Select[Any]:
+    return sa.select(trainings.c.id).where(trainings.c.actor == reader.id)
+
+
 def get(connection: sa.Connection, reader: Key, training: str) -> Training:
     here = (trainings.c.id == training) & _visible(reader, trainings)
     found = connection.execute(trainings.select().where(here)).one_or_none()
     if found is None:
-        raise errors.NotFound("training")
+        raise errors.NotFound()
     return _training(connection, found)
 
 
 def listed(
     connection: sa.Connection, reader: Key, *, after: str | None, limit: int
 ) -> tuple[list[Training], str | None]:
-    rows, following = catalogue.page(connection, trainings, _visible(reader, trainings), after=after, limit=limit)
+    rows, following = database.page(connection, trainings, _visible(reader, trainings), after=after, limit=limit)
     return [_training(connection, row) for row in rows], following
 
 
@@ -214,11 +223,11 @@ def policy(connection: sa.Connection, reader: Key, wanted: str) -> Any:
         policies.select().where(policies.c.id == wanted, _visible(reader, policies))
     ).one_or_none()
     if found is None:
-        raise errors.NotFound("policy")
+        raise errors.NotFound()
     return found
 
 
 def list_policies(
     connection: sa.Connection, reader: Key, *, after: str | None, limit: int
 ) -> tuple[list[Any], str | None]:
-    return catalogue.page(connection, policies, _visible(reader, policies), after=after, limit=limit)
+    return database.page(connection, policies, _visible(reader, policies), after=after, limit=limit)

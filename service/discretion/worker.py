@@ -94,9 +94,10 @@ class Worker:
             _, asked, _ = runs.work(connection, held)
         usual = requests.usual_seconds(asked)
         self._engine.dispose()  # a forked child must not inherit a connection
+        parent = os.getpid()
         child = os.fork()
         if child == 0:
-            _child(self._settings, held, begun)
+            _child(self._settings, held, begun, parent)
         try:
             ended = self._watch(child, held, usual)
             _end(child)
@@ -142,6 +143,9 @@ class Worker:
             time.sleep(min(left, self._lease.total_seconds() / 3))
             self._keep(held)
         with database.transaction(self._engine) as connection:
+            if self._stopping:  # the next run fails in the same way, at its time
+                runs.let_go(connection, held, at=database.clock(connection))
+                return
             runs.fail(connection, held)
         _log.warning("Training %s failed.", held.training)
 
@@ -155,14 +159,19 @@ def _end(child: int) -> None:
 # --- the child ---------------------------------------------------------------------------------------------------
 
 
-def _child(found: Settings, held: Claim, begun: float) -> NoReturn:
-    """Everything that touches a patient's row happens below, and nothing but a number comes out."""
-    parent = os.getppid()
+def die_with_parent(parent: int | None = None) -> None:
+    """Be killed when the parent ends, however it ends; at once if it has."""
+    expected = os.getppid() if parent is None else parent
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before it was watched
-        os._exit(_STOPPED)
+    if os.getppid() != expected:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
+    """Everything that touches a patient's row happens below, and nothing but a number comes out."""
     code = _FAILED
     try:
+        die_with_parent(parent)
         _silence()
         signal.signal(signal.SIGTERM, _stop_between_draws)
         code = _learn(found, held, begun)

@@ -109,6 +109,12 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameter
     return [event_of(query, units) for query in queries(schema, privacy, parameters)]
 
 
+def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
+    """How many visits of a step, state and action, about, it takes before its successors are trusted: E."""
+    visits, transitions, *_ = mechanisms(schema, units, privacy, parameters)
+    return _bound((visits, transitions), schema, parameters.delta)
+
+
 def learn(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> policy.Policy:
     return derive(draw(curator, privacy, parameters, lazy=lazy), curator.schema, parameters)
 

@@ -30,6 +30,13 @@ def cost(algorithm: str, schema: Schema, units: int, privacy: Share, parameters:
     return events.compose(mechanisms(algorithm, schema, units, privacy, parameters))
 
 
+def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
+    """What a plan says about how much data a decision takes; public."""
+    if isinstance(parameters, apvi.Parameters):
+        return apvi.visits_needed(schema, units, privacy, parameters)
+    return vapvi.visits_needed(schema, units, privacy, parameters)
+
+
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> Policy:
     if isinstance(parameters, apvi.Parameters):
         return apvi.learn(curator, privacy, parameters)

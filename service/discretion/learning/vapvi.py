@@ -188,6 +188,15 @@ def noise_shift(event: events.Event, schema: Schema, parameters: Parameters) -> 
     return norm * (2 + (math.log(5 * schema.horizon * groups / parameters.delta) / width) ** (2 / 3))
 
 
+def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
+    """How often, about, a direction of the features must be seen at a step before the data outweigh the noise: E."""
+    if parameters.e is not None:
+        return parameters.e
+    released = mechanisms(schema, units, privacy, parameters)
+    symmetric = [event for event in released if event.mechanism == events.SYMMETRIC_GAUSSIAN]
+    return max((noise_shift(event, schema, parameters) for event in symmetric), default=0.0)
+
+
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Policy:
     """Alg. 2, lines 3 to 15."""
     schema = curator.schema

@@ -1,0 +1,5 @@
+"""`python -m discretion` is the command line."""
+
+from discretion.cli import app
+
+app(prog_name="discretion")

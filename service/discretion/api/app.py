@@ -1,0 +1,114 @@
+"""The application: rooms put together, and what surrounds every request."""
+
+import logging
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import discretion
+from discretion import catalogue, database, datasets, ledger
+from discretion.api import datasets as dataset_routes
+from discretion.api import keys, operations, policies, populations, problems, schemas, trainings, uploads
+from discretion.api.service import Service
+from discretion.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+_ROOMS: Final = (populations, dataset_routes, uploads, trainings, policies, keys)
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
+    ),
+)
+_DESCRIPTION: Final = (
+    "Policies learned from treatment histories, with a privacy promise that can be checked. Every ρ is a decimal text; "
+    "errors are problem details (RFC 9457) with a stable `code`."
+)
+
+
+def create(found: Settings) -> FastAPI:
+    """The service on a database and a store that are known to be sound; what is not is refused here."""
+    engine = database.engine(found.database_url)
+    database.check(engine)
+    service = Service(found, engine)
+    with service.reading() as connection:
+        ledger.verify_all(connection)
+    service.signing_key()
+    found.datasets.mkdir(mode=0o700, parents=True, exist_ok=True)
+    datasets.sweep(found.datasets, lambda: _folders(service))
+    app = bare()
+    app.state.service = service
+    return app
+
+
+def _folders(service: Service) -> list[str]:
+    with service.reading() as connection:
+        return catalogue.folders(connection)
+
+
+def bare() -> FastAPI:
+    """The routes without anything behind them: what the OpenAPI document is made of."""
+    app = FastAPI(title="Discretion", version=discretion.__version__, docs_url=None, redoc_url=None)
+    for room in _ROOMS:
+        app.include_router(room.room.router)
+    app.include_router(operations.router)
+    problems.install(app)
+    app.add_middleware(_Around)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes, openapi_version="3.1.0"
+        )
+        components = document["components"]
+        components["schemas"]["Problem"] = schemas.Problem.model_json_schema(
+            ref_template="#/components/schemas/{model}"
+        )
+        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        for unused in ("HTTPValidationError", "ValidationError"):
+            components["schemas"].pop(unused, None)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+class _Around:
+    """Headers on every answer, a count of them, and the last net: no failure's text leaves, not even to a log."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message.get("headers", []), *_HEADERS]
+                self._count(scope, message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception as failure:
+            answer = problems.broken(failure)
+            if not started:
+                await answer(scope, receive, sending)
+
+    def _count(self, scope: Scope, status: int) -> None:
+        service = getattr(scope["app"].state, "service", None)
+        if service is not None:
+            route = getattr(scope.get("route"), "path", "other")
+            service.answered[(route, status)] += 1

@@ -1,0 +1,170 @@
+"""Who asks, what their role may do at all, and how often; before anything of the request's body is read."""
+
+import hmac
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Final, NoReturn
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+
+from discretion import database, errors, keys
+from discretion.api import problems
+from discretion.api.service import Service
+from discretion.keys import Key
+
+_BEARER: Final = re.compile(r"bearer +([A-Za-z0-9_\-.~+/=]{8,4096})", re.IGNORECASE)
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # what no database takes in a text
+_DEEPEST: Final = 64
+_PLACEHOLDER: Final = re.compile(r"\{\w+\}")
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def _token(request: Request) -> str:
+    found = _BEARER.fullmatch(request.headers.get("authorization", ""))
+    if found is None:
+        raise errors.Unauthenticated("Send your token in the header `Authorization: Bearer <token>`.")
+    return found[1]
+
+
+async def caller(request: Request, service: Service) -> Key:
+    """The key of a request; strangers are slowed down by their address, keys by themselves."""
+    try:
+        token = _token(request)
+        found = await run_in_threadpool(_key, service, token)
+    except errors.Unauthenticated:
+        service.pace.check(f"address {request.client.host if request.client else ''}")
+        raise
+    service.pace.check(found.id)
+    return found
+
+
+def _key(service: Service, token: str) -> Key:
+    with database.snapshot(service.engine) as connection:
+        found = keys.authenticate(connection, token)
+    if found is None:
+        raise errors.Unauthenticated("This token is not valid, or it was revoked; ask an administrator for a new key.")
+    return found
+
+
+def is_operator(request: Request, service: Service) -> bool:
+    expected = service.settings.metrics_token
+    return expected is not None and hmac.compare_digest(_token(request).encode(), expected.encode())
+
+
+class Guarded(APIRoute):
+    """A route that says who may use it (`x-roles`); strict about JSON."""
+
+    def get_route_handler(self) -> Handler:
+        inner = super().get_route_handler()
+        roles = (self.openapi_extra or {})["x-roles"]
+        has_body = self.body_field is not None
+
+        async def handler(request: Request) -> Response:
+            service: Service = request.app.state.service
+            if service.damaged:
+                return problems.damaged()
+            asking = await caller(request, service)
+            if asking.role not in roles:
+                raise errors.Forbidden(f"This is for {' or '.join(roles)}; your key's role is {asking.role}.")
+            request.state.caller = asking
+            if not all(value.isascii() and value.isprintable() for value in request.path_params.values()):
+                raise errors.NotFound
+            if has_body:
+                await _read_json(request, service.settings.max_body_megabytes * 2**20)
+            return await inner(request)
+
+        return handler
+
+
+async def _read_json(request: Request, most: int) -> None:
+    """Leave the body where the framework finds it, read as strictly as it was written."""
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/json":
+        raise errors.InvalidRequest("Send JSON, with the header `Content-Type: application/json`.")
+    too_large = errors.BodyTooLarge(f"The body is larger than {most >> 20} MB.")
+    if (request.headers.get("content-length") or "0").zfill(20) > str(most).zfill(20):
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise too_large
+    request._body = bytes(body)
+    request._json = await run_in_threadpool(parse_json, request._body)
+
+
+def parse_json(body: bytes) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            raise errors.InvalidRequest("A key stands twice in the same JSON object.")
+        return made
+
+    def refuse(constant: str) -> NoReturn:
+        raise errors.InvalidRequest(f"{constant} is no JSON number.")
+
+    try:
+        parsed = json.loads(body.decode("utf-8"), object_pairs_hook=once, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        raise errors.InvalidRequest("The body is not JSON in UTF-8, or is nested too deeply.") from None
+    _check(parsed, 0)
+    return parsed
+
+
+def _check(value: Any, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise errors.InvalidRequest("The body is nested too deeply.")
+    if isinstance(value, str) and _UNSTORABLE.search(value):
+        raise errors.InvalidRequest("A text in the body holds a character that cannot be stored.")
+    if isinstance(value, dict):
+        for key in value:
+            _check(key, depth + 1)
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            if not isinstance(item, int | float):  # most of a large table
+                _check(item, depth + 1)
+
+
+async def _service(request: Request) -> Service:
+    return request.app.state.service
+
+
+async def _caller(request: Request) -> Key:
+    return request.state.caller
+
+
+Running = Annotated[Service, Depends(_service)]
+Caller = Annotated[Key, Depends(_caller)]
+
+
+class Room:
+    """The routes of one noun; each names its roles, and documents every refusal it can give."""
+
+    def __init__(self, tag: str) -> None:
+        self.router = APIRouter(tags=[tag], route_class=Guarded)
+
+    def route(
+        self, method: str, path: str, *roles: str, refusals: tuple[int, ...] = (), status: int = 200, **more: Any
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        always = (401, 403, 429, 503) + ((404,) if _PLACEHOLDER.search(path) else ())
+        always += (413, 422) if method in ("POST", "PATCH") else ()
+        extra = more.pop("openapi_extra", {}) | {"x-roles": list(roles), "security": [{"bearer": []}]}
+
+        def add(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+            self.router.add_api_route(
+                path,
+                endpoint,
+                methods=[method],
+                status_code=status,
+                responses=problems.responses((*always, *refusals)) | more.pop("responses", {}),
+                openapi_extra=extra,
+                **more,
+            )
+            return endpoint
+
+        return add

@@ -1,0 +1,122 @@
+"""Health, readiness, metrics, the public keys, and documentation that needs no network."""
+
+import contextlib
+import tempfile
+from importlib.resources import files
+from typing import Any, Final
+
+import fastapi_offline
+import sqlalchemy as sa
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.concurrency import run_in_threadpool
+
+from discretion import database, errors, ledger, signing, tables
+from discretion.api import auth, problems, schemas
+from discretion.api.auth import Running
+from discretion.api.service import Service
+
+router = APIRouter(tags=["operations"])
+
+_ASSETS: Final = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
+_START: Final = """SwaggerUIBundle({url: "../openapi.json", dom_id: "#docs", deepLinking: true, validatorUrl: null});"""
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Discretion</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,"><link rel="stylesheet" href="docs/swagger-ui.css"></head>
+<body><div id="docs"></div><script src="docs/swagger-ui-bundle.js"></script><script src="docs/start.js"></script></body>
+</html>"""
+
+
+@router.get("/healthz", response_model=schemas.Health)
+async def health() -> Any:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", response_model=schemas.Readiness, responses={503: {"model": schemas.Readiness}})
+def readiness(service: Running) -> Any:
+    """The database is the one this program knows, the store can be written, and every ledger adds up."""
+    found = {"database": _answers(service), "store": _writes(service)}
+    found["ledger"] = found["database"] and not service.damaged and _adds_up(service)
+    ready = all(found.values())
+    return JSONResponse({"status": "ready" if ready else "not ready"} | found, 200 if ready else 503)
+
+
+def _answers(service: Service) -> bool:
+    try:
+        database.check(service.engine)
+    except (errors.Refusal, sa.exc.SQLAlchemyError):
+        return False
+    return True
+
+
+def _writes(service: Service) -> bool:
+    with (
+        contextlib.suppress(OSError),
+        tempfile.NamedTemporaryFile(dir=service.settings.datasets, prefix=".probe-") as file,
+    ):
+        file.write(b"\0")
+        file.flush()
+        return True
+    return False
+
+
+def _adds_up(service: Service) -> bool:
+    try:
+        with service.reading() as connection:
+            ledger.verify_all(connection)
+    except errors.LedgerDamaged:
+        service.damaged = True
+    except sa.exc.SQLAlchemyError:
+        return False
+    return not service.damaged
+
+
+@router.get(
+    "/v1/certificate-keys", tags=["policies"], response_model=schemas.KeyList, responses=problems.responses([503])
+)
+def list_certificate_keys(service: Running) -> Any:
+    """Every public key that certificates were signed with, as a JWKS; needs no token."""
+    with service.reading() as connection:
+        return signing.published(connection)
+
+
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses=problems.responses([401, 403, 429, 503]),
+    openapi_extra={"security": [{"bearer": []}]},
+)
+async def metrics(request: Request, service: Running) -> str:
+    """For Prometheus; needs DISCRETION_METRICS_TOKEN or an administrator's key."""
+    if not auth.is_operator(request, service) and (await auth.caller(request, service)).role != "admin":
+        raise errors.Forbidden("Metrics are for an administrator's key or the metrics token.")
+    return await run_in_threadpool(_metrics, service)
+
+
+def _metrics(service: Service) -> str:
+    lines = ["# TYPE discretion_responses_total counter"]
+    for (route, status), count in sorted(service.answered.items()):
+        lines.append(f'discretion_responses_total{{route="{route}",status="{status}"}} {count}')
+    with service.reading() as connection:
+        for name, table in (("trainings", tables.trainings), ("datasets", tables.datasets)):
+            counted = sa.select(table.c.state, sa.func.count()).group_by(table.c.state).order_by(table.c.state)
+            lines.append(f"# TYPE discretion_{name} gauge")
+            lines += [f'discretion_{name}{{state="{row[0]}"}} {row[1]}' for row in connection.execute(counted)]
+    lines += ["# TYPE discretion_ledger_intact gauge", f"discretion_ledger_intact {int(not service.damaged)}"]
+    return "\n".join(lines) + "\n"
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs() -> HTMLResponse:
+    return HTMLResponse(_PAGE)
+
+
+@router.get("/docs/{asset}", include_in_schema=False)
+def docs_asset(asset: str) -> Response:
+    if asset == "start.js":
+        return Response(_START, media_type="text/javascript")
+    if asset not in _ASSETS:
+        raise errors.NotFound
+    return Response((files(fastapi_offline) / "static" / asset).read_bytes(), media_type=_ASSETS[asset])

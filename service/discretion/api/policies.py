@@ -1,0 +1,82 @@
+"""Released policies, decisions, certificates and the keys that sign them."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from fastapi.responses import Response
+
+from discretion import audit, catalogue, trainings
+from discretion.api import paging, schemas
+from discretion.api.auth import Caller, Room, Running
+from discretion.learning import policy as artefacts
+
+room = Room("policies")
+
+_READERS = ("custodian", "analyst", "auditor")
+
+
+def _name(row: Any) -> dict[str, Any]:
+    return {field: getattr(row, field) for field in ("id", "training", "dataset", "algorithm", "derived")}
+
+
+@room.route(
+    "POST",
+    "/v1/trainings/{training}/policies",
+    "analyst",
+    status=201,
+    refusals=(409,),
+    response_model=schemas.PolicyName,
+)
+def derive_policy(
+    training: str, body: schemas.NewDerivation, caller: Caller, service: Running, response: Response
+) -> Any:
+    """A further policy from the same private release: no patient is read, ρ = 0."""
+    now = datetime.now(UTC)
+    key = service.signing_key()
+    with service.reading() as connection:
+        found = trainings.get(connection, caller, training)
+        catalogue.dataset(connection, caller, found.dataset)  # still granted
+        policy, certificate = trainings.derive(connection, training, body.parameters, key)
+    with service.writing() as connection:
+        trainings.keep_derived(connection, training, policy, certificate, actor=caller.id, at=now)
+        audit.record(connection, caller.id, "policy.derive", str(policy.id), at=now)
+        response.headers["Location"] = f"/v1/policies/{policy.id}"
+        return _name(trainings.policy(connection, caller, str(policy.id)))
+
+
+@room.route("GET", "/v1/policies", *_READERS, refusals=(422,), response_model=schemas.Page[schemas.PolicyName])
+def list_policies(caller: Caller, service: Running, page: paging.Page) -> Any:
+    """Yours, those made of your datasets, or, for an auditor, all."""
+    with service.reading() as connection:
+        found, following = trainings.list_policies(connection, caller, **vars(page))
+    return {"items": [_name(row) for row in found], "next": following}
+
+
+@room.route("GET", "/v1/policies/{policy}", *_READERS, response_model=schemas.Policy)
+def read_policy(policy: str, caller: Caller, service: Running) -> Any:
+    """The certified artefact, byte for byte."""
+    with service.reading() as connection:
+        document = trainings.policy(connection, caller, policy).document
+    return Response(document, media_type="application/json")
+
+
+@room.route("GET", "/v1/policies/{policy}/certificate", *_READERS, response_model=schemas.Signed)
+def read_certificate(policy: str, caller: Caller, service: Running) -> Any:
+    with service.reading() as connection:
+        certificate = trainings.policy(connection, caller, policy).certificate
+    return Response(certificate, media_type="application/json")
+
+
+@lru_cache(16)
+def _parsed(document: str) -> artefacts.Policy:
+    return artefacts.parse(document)
+
+
+@room.route("POST", "/v1/policies/{policy}/decisions", *_READERS, response_model=schemas.Decision)
+def decide(policy: str, body: schemas.Question, caller: Caller, service: Running) -> Any:
+    """What the policy does at a step, in a state."""
+    with service.reading() as connection:
+        document = trainings.policy(connection, caller, policy).document
+    return asdict(_parsed(document).decide(body.step, body.state))

@@ -1,0 +1,348 @@
+"""Bodies in and out, for the edge only: what a training means is read by `learning.documents`, here it is shaped."""
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Rho = Annotated[str, Field(pattern=r"^[0-9]{1,7}(\.[0-9]{1,9})?$", examples=["0.5"], description="ρ as a decimal text")]
+SignedRho = Annotated[str, Field(pattern=r"^-?[0-9]{1,7}(\.[0-9]{1,9})?$", examples=["0.5"])]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Id = Annotated[str, Field(max_length=40)]
+Time = Annotated[str, Field(examples=["2026-01-02T03:04:05.000000+00:00"])]
+Object = dict[str, Any]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Problem(BaseModel):
+    """Why a request was refused (RFC 9457); `code` is stable."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    remaining: Rho | None = None
+    problems: list[Object] | None = None
+    fields: list[Object] | None = None
+
+
+# --- in ----------------------------------------------------------------------------------------------------------
+
+
+class Budget(_Strict):
+    """ρ, or the largest ρ that implies (ε, δ)."""
+
+    rho: Rho | None = None
+    epsilon: float | str | None = None
+    delta: float | str | None = None
+
+
+class NewPopulation(_Strict):
+    name: Name
+    budget: Budget
+
+
+class NewBudget(_Strict):
+    rho: Rho
+    reason: Annotated[str, Field(min_length=1, max_length=500, description="Stays visible; no patient facts in it.")]
+
+
+class NewDataset(_Strict):
+    """Everything here is public knowledge, never read off the data."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "icu-2019",
+                    "budget": {"rho": "2"},
+                    "horizon": 20,
+                    "states": {"kind": "discrete", "count": 716},
+                    "actions": {"count": 25},
+                    "reward": {"low": 0, "high": 1},
+                    "return": {"low": 0, "high": 1},
+                    "max_trajectories_per_unit": 1,
+                }
+            ]
+        }
+    )
+
+    name: Name
+    population: Id | None = None
+    budget: Budget | None = None
+    horizon: Annotated[int, Field(ge=1)]
+    states: Annotated[
+        Object, Field(description='{"kind": "discrete", "count"} or {"kind": "vector", "columns", "bounds"}')
+    ]
+    actions: Annotated[Object, Field(description='{"count"} and, optionally, "labels"')]
+    reward: Annotated[Object, Field(description='{"low", "high"} of one reward')]
+    return_: Annotated[
+        Object | None, Field(alias="return", description='{"low", "high"} of a whole trajectory\'s rewards')
+    ] = None
+    max_trajectories_per_unit: Annotated[int, Field(ge=1)] = 1
+    labels: Annotated[
+        list[str] | None, Field(description="What the actions are called, if `actions` does not say.")
+    ] = None
+
+
+class NewGrant(_Strict):
+    key: Id
+    rho: Rho
+
+
+class NewTraining(_Strict):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "dataset": "ds_…",
+                    "algorithm": "dp-apvi",
+                    "privacy": {"rho": "0.5"},
+                    "parameters": {"c1": 0.5, "c2": 0},
+                }
+            ]
+        }
+    )
+
+    dataset: Id
+    algorithm: Annotated[str, Field(max_length=40, description='"dp-apvi" or "dp-vapvi"')]
+    privacy: Annotated[Object, Field(description='{"rho"}, {"epsilon", "delta"} or, for dp-apvi, {"pure_epsilon"}')]
+    parameters: Annotated[Object, Field(description="Public constants; {} takes the defaults.")] = Field(
+        default_factory=dict
+    )
+
+
+class NewDerivation(_Strict):
+    parameters: Object
+
+
+class Question(_Strict):
+    step: int
+    state: Annotated[int | dict[str, int | float], Field(description="A number, or the columns of a vector state.")]
+
+
+class NewKey(_Strict):
+    name: Name
+    role: Literal["admin", "custodian", "analyst", "auditor"]
+
+
+# --- out ---------------------------------------------------------------------------------------------------------
+
+
+class EpsilonOfBudget(BaseModel):
+    delta: float
+    total: float
+    charged: float
+
+
+class GrantUse(BaseModel):
+    rho: Rho
+    used: Rho
+    remaining: Rho
+
+
+class BudgetState(BaseModel):
+    """What there is to spend, exactly; ε is what the spent ρ means at several δ, rounded up."""
+
+    total: Rho
+    charged: Rho
+    reserved: Rho
+    remaining: Rho
+    epsilon: list[EpsilonOfBudget]
+    grant: Annotated[GrantUse | None, Field(description="An analyst's own cap inside the budget.")] = None
+
+
+class Population(BaseModel):
+    id: Id
+    name: str
+    owner: Id
+    budget: BudgetState
+
+
+class Dataset(BaseModel):
+    """The public schema and, once the data is there, the number of units."""
+
+    id: Id
+    name: str
+    population: Id
+    owner: Id
+    state: Literal["empty", "ready", "retired"]
+    units: int | None
+    horizon: int
+    states: Object
+    actions: Object
+    reward: Object
+    return_: Annotated[Object | None, Field(alias="return")] = None
+    max_trajectories_per_unit: int
+    created_at: Time
+
+
+class Accepted(BaseModel):
+    """For the custodian's eyes only."""
+
+    units: int
+    trajectories: int
+    transitions: int
+
+
+class Grant(BaseModel):
+    id: Id
+    dataset: Id
+    key: Id
+    rho: Rho
+    used: Rho
+    remaining: Rho
+    revoked: bool
+
+
+class LedgerRow(BaseModel):
+    sequence: int
+    at: Time
+    kind: Literal["open", "reserve", "charge", "give_back", "adjust", "draw"]
+    rho: SignedRho
+    training: Id | None
+    actor: Id
+    reason: str | None
+    previous_hash: str
+    hash: str
+
+
+class Ledger(BaseModel):
+    """An analyst sees the rows of their own trainings; every other reader the whole chain."""
+
+    population: Id
+    rows: list[LedgerRow]
+    intact: bool
+    next: int | None
+
+
+class LedgerName(BaseModel):
+    population: Id
+    datasets: list[Id]
+    sequence: int
+    hash: str
+    intact: bool
+
+
+class Signed(BaseModel):
+    """A JWS in flattened JSON serialisation (RFC 7515), Ed25519."""
+
+    payload: str
+    protected: str
+    signature: str
+
+
+class Plan(BaseModel):
+    """What a training would do and cost: the same for every content of the dataset, and free."""
+
+    dataset: Id
+    algorithm: str
+    privacy: Object
+    parameters: Object
+    rho: Rho
+    epsilon: list[Object]
+    pure_epsilon: str | None
+    mechanisms: list[Object]
+    visits_needed: Annotated[
+        float, Field(description="Visits that a state and action need at a step before they are trusted, about.")
+    ]
+    trainings_left: Annotated[int, Field(description="How many trainings of this size the budget has left for you.")]
+    seconds: Annotated[float, Field(description="How long after its start the policy appears, usually.")]
+
+
+class Training(BaseModel):
+    id: Id
+    dataset: Id
+    state: Literal["queued", "running", "released", "failed", "cancelled"]
+    progress: Annotated[float, Field(ge=0, le=1, description="Public stages done.")]
+    policy: Id | None
+    code: str | None
+    rho: Rho
+    algorithm: str
+    privacy: Object
+    parameters: Object
+    created_at: Time
+
+
+class PolicyName(BaseModel):
+    id: Id
+    training: Id
+    dataset: Id
+    algorithm: str
+    derived: bool
+
+
+class Policy(BaseModel):
+    """The certified artefact, byte for byte; a linear policy has weights where a tabular one has decisions."""
+
+    model_config = ConfigDict(extra="allow")
+    id: Id
+    algorithm: str
+    horizon: int
+    states: Object
+    actions: Object
+    decisions: list[list[int]] | None = None
+    source: list[list[Literal["learned", "fallback"]]] | None = None
+    pessimistic_score: list[list[float]] | None = None
+    value_lower_bound: float | None
+
+
+class Decision(BaseModel):
+    action: int
+    label: str | None
+    source: Literal["learned", "fallback"]
+    pessimistic_score: float
+
+
+class KeyName(BaseModel):
+    id: Id
+    name: str
+    role: str
+    created_at: Time
+    revoked_at: Time | None
+
+
+class MadeKey(BaseModel):
+    id: Id
+    name: str
+    role: str
+    token: Annotated[str, Field(description="Shown once, and kept nowhere.")]
+
+
+class AuditEntry(BaseModel):
+    sequence: int
+    at: Time
+    actor: Id
+    action: str
+    object: Id
+
+
+class KeyList(BaseModel):
+    keys: list[Object]
+
+
+class Health(BaseModel):
+    status: str
+
+
+class Readiness(BaseModel):
+    status: Literal["ready", "not ready"]
+    database: bool
+    store: bool
+    ledger: bool
+
+
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    items: list[Item]
+    next: str | None
+
+
+class AuditPage(BaseModel):
+    items: list[AuditEntry]
+    next: int | None

@@ -1,0 +1,199 @@
+"""Plans, trainings and their progress."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import sqlalchemy as sa
+from fastapi import Header, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from discretion import audit, catalogue, certificates, errors, ledger, requests, runs, trainings
+from discretion.api import auth, paging, schemas
+from discretion.api.auth import Caller, Room, Running
+from discretion.api.populations import epsilon
+from discretion.api.service import Service
+from discretion.keys import Key
+from discretion.learning import learners
+from discretion.privacy import tokens
+from discretion.privacy.rho import Rho
+
+room = Room("trainings")
+
+_POLL: Final = 0.25  # seconds between looks at a training that is streamed
+_QUIET: Final = 15.0  # seconds after which a stream says that it is still there
+_ENDED: Final = (runs.RELEASED, runs.FAILED, runs.CANCELLED)
+
+IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", description="1 to 200 printable characters.")]
+
+
+def _asked(
+    connection: sa.Connection, caller: Key, body: schemas.NewTraining
+) -> tuple[catalogue.Dataset, requests.Asked]:
+    dataset = catalogue.dataset(connection, caller, body.dataset)
+    return dataset, requests.asked(dataset, body.model_dump(exclude={"dataset"}))
+
+
+@room.route("POST", "/v1/plans", "analyst", refusals=(404, 409), response_model=schemas.Plan)
+def make_plan(body: schemas.NewTraining, caller: Caller, service: Running) -> Any:
+    """What a training would do and cost. Reads no patient's row, costs nothing."""
+    with service.reading() as connection:
+        dataset, asked = _asked(connection, caller, body)
+        left = _left(connection, dataset, caller)
+    done, cost = asked.mechanisms, asked.cost
+    pure = certificates.pure_epsilon(done)
+    seen = learners.visits_needed(asked.schema, asked.units, asked.privacy, asked.parameters)
+    return asked.document() | {
+        "dataset": dataset.id,
+        "rho": str(cost),
+        "epsilon": [{"delta": float(delta), "epsilon": epsilon(cost.nano, delta)} for delta in certificates.DELTAS],
+        "pure_epsilon": None if pure is None else str(pure),
+        "mechanisms": [certificates.mechanism_document(event) for event in done],
+        "visits_needed": round(seen, 1),
+        "trainings_left": left.nano // cost.nano,
+        "seconds": requests.usual_seconds(asked),
+    }
+
+
+def _left(connection: sa.Connection, dataset: catalogue.Dataset, caller: Key) -> Rho:
+    grant = catalogue.own_grant(connection, dataset.id, caller.id)
+    budget = ledger.balance(connection, dataset.population).remaining
+    return budget if grant is None else min(budget, grant.remaining, key=lambda amount: amount.nano)
+
+
+def training_document(found: trainings.Training) -> dict[str, Any]:
+    names = ("id", "dataset", "state", "progress", "policy", "code", "created_at")
+    return {name: getattr(found, name) for name in names} | {"rho": str(found.rho)} | found.request
+
+
+@room.route(
+    "POST", "/v1/trainings", "analyst", status=202, refusals=(400, 402, 404, 409), response_model=schemas.Training
+)
+def submit_training(
+    body: schemas.NewTraining,
+    caller: Caller,
+    service: Running,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> Any:
+    """Reserve the budget and queue the training; the same `Idempotency-Key` and body give the same training again."""
+    if not idempotency_key:
+        raise errors.NoIdempotencyKey("Send an `Idempotency-Key`: any text of your own that names this request.")
+    if len(idempotency_key) > 200 or not idempotency_key.isascii() or not idempotency_key.isprintable():
+        raise errors.InvalidRequest("An Idempotency-Key has 1 to 200 printable ASCII characters.")
+    try:
+        found = _submit(body, caller, service, idempotency_key)
+    except sa.exc.IntegrityError:  # the same key at the same moment: the other request has won, and its row is ours
+        found = _submit(body, caller, service, idempotency_key)
+    response.headers["Location"] = f"/v1/trainings/{found.id}"
+    return training_document(found)
+
+
+def _submit(body: schemas.NewTraining, caller: Key, service: Service, key: str) -> trainings.Training:
+    """Everything that takes time is done before the transaction that reserves."""
+    now, training = datetime.now(UTC), tokens.identifier("tr")
+    with service.reading() as connection:
+        dataset = catalogue.dataset(connection, caller, body.dataset)
+        # What was accepted once is answered again, whatever has become of the dataset since.
+        again = trainings.submitted(connection, caller.id, key) is not None
+        asked = requests.asked(dataset, body.model_dump(exclude={"dataset"}), ready=not again)
+        grant = catalogue.own_grant(connection, dataset.id, caller.id)
+    with service.writing() as connection:
+        made = trainings.submit(
+            connection,
+            training,
+            dataset=dataset.id,
+            request=asked.document(),
+            rho=asked.cost,
+            stages=asked.stages,
+            actor=caller.id,
+            idempotency_key=key,
+            at=now,
+            grant=None if grant is None else grant.id,
+        )
+        if made == training:
+            audit.record(connection, caller.id, "training.submit", made, at=now)
+        return trainings.get(connection, caller, made)
+
+
+@room.route(
+    "GET",
+    "/v1/trainings",
+    "custodian",
+    "analyst",
+    "admin",
+    refusals=(422,),
+    response_model=schemas.Page[schemas.Training],
+)
+def list_trainings(caller: Caller, service: Running, page: paging.Page) -> Any:
+    """Your own, or those on your datasets."""
+    with service.reading() as connection:
+        found, following = trainings.listed(connection, caller, **vars(page))
+    return {"items": [training_document(one) for one in found], "next": following}
+
+
+@room.route("GET", "/v1/trainings/{training}", "custodian", "analyst", "admin", response_model=schemas.Training)
+def read_training(training: str, caller: Caller, service: Running) -> Any:
+    return _read(service, caller, training)
+
+
+def _read(service: Service, caller: Key, training: str) -> dict[str, Any]:
+    with service.reading() as connection:
+        return training_document(trainings.get(connection, caller, training))
+
+
+@room.route("DELETE", "/v1/trainings/{training}", "analyst", refusals=(409,), response_model=schemas.Training)
+def cancel_training(training: str, caller: Caller, service: Running) -> Any:
+    """Before it started the reservation comes back; after that nothing does."""
+    now = datetime.now(UTC)
+    with service.writing() as connection:
+        trainings.get(connection, caller, training)
+        trainings.cancel(connection, training, actor=caller.id, at=now)
+        audit.record(connection, caller.id, "training.cancel", training, at=now)
+        return training_document(trainings.get(connection, caller, training))
+
+
+@room.route(
+    "GET",
+    "/v1/trainings/{training}/events",
+    "custodian",
+    "analyst",
+    "admin",
+    responses={
+        200: {"description": "The training each time it changes, until it ends.", "content": {"text/event-stream": {}}}
+    },
+    response_class=StreamingResponse,
+)
+async def stream_training(training: str, request: Request, caller: Caller, service: Running) -> StreamingResponse:
+    """The training as server-sent events (`event: training`), one for each change."""
+    first = await run_in_threadpool(_read, service, caller, training)
+    return StreamingResponse(_events(request, service, training, first), media_type="text/event-stream")
+
+
+async def _events(request: Request, service: Service, training: str, first: dict[str, Any]) -> AsyncIterator[str]:
+    """The key is asked for at every look: one that is revoked hears no more."""
+    shown, quiet = first, 0.0
+    yield _event(shown)
+    while shown["state"] not in _ENDED:
+        await asyncio.sleep(_POLL)
+        try:
+            caller = await auth.caller(request, service)
+            now = await run_in_threadpool(_read, service, caller, training)
+        except errors.TooManyRequests:
+            continue
+        except errors.Refusal:
+            return
+        quiet += _POLL
+        if now != shown:
+            shown, quiet = now, 0.0
+            yield _event(shown)
+        elif quiet >= _QUIET:
+            quiet = 0.0
+            yield ": still here\n\n"
+
+
+def _event(document: dict[str, Any]) -> str:
+    return f"event: training\ndata: {json.dumps(document)}\n\n"

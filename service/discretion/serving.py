@@ -1,0 +1,142 @@
+"""One command that runs everything: the API in this process, workers beside it, and their end together.
+
+The first start prints an administrator's token, once, before the service answers. SIGTERM ends everything: the API
+stops listening and lets its requests finish, the workers let a draw finish, and after a few seconds nobody is asked.
+"""
+
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+import uvicorn
+
+from discretion import audit, database, errors, keys, settings
+from discretion.api import app as api
+from discretion.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+_GRACE: Final = 3  # seconds that requests have to finish
+_PATIENCE: Final = 8.5  # seconds until a worker that was told to stop is killed
+_AGAIN: Final = 1.0  # seconds before a worker that died is started again
+
+
+def harden() -> None:
+    """No core dumps: they would hold patients' rows."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.umask(0o077)
+
+
+def configure_logging() -> None:
+    """Ids and verbs on standard error, never a value."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+def prepare(found: Settings, announce: Callable[[str], None]) -> None:
+    """Folder, schema and, if nobody can come in yet, an administrator's key."""
+    with _writing(found):
+        found.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    engine = database.engine(found.database_url)
+    database.migrate(engine)
+    with database.transaction(engine) as connection:
+        if not keys.exist(connection):
+            now = datetime.now(UTC)
+            made, token = keys.create(connection, "first administrator", "admin", at=now)
+            audit.record(connection, made.id, "key.create", made.id, at=now)
+            announce(token)
+    engine.dispose()
+
+
+@contextmanager
+def _writing(found: Settings) -> Iterator[None]:
+    try:
+        yield
+    except OSError as trouble:
+        raise errors.InvalidSetting(f"The data folder cannot be made: {trouble.strerror}.") from None
+
+
+def serve(found: Settings) -> None:
+    """Until SIGTERM or SIGINT."""
+    listening = _listen(found)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            api.create(found),
+            http="httptools",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE,
+            timeout_keep_alive=30,
+        )
+    )
+    with _workers(found, server):
+        server.run(sockets=[listening])
+
+
+def _listen(found: Settings) -> socket.socket:
+    try:
+        listening = socket.create_server((found.host, found.port), backlog=2048)
+    except OSError as trouble:
+        raise errors.InvalidSetting(f"Cannot listen on {found.host}:{found.port}: {trouble.strerror}.") from None
+    _log.info("Listening on http://%s:%d", found.host, listening.getsockname()[1])
+    return listening
+
+
+@contextmanager
+def _workers(found: Settings, server: uvicorn.Server) -> Iterator[None]:
+    """Worker processes, each started again if it dies; one that leaves on purpose takes the service with it."""
+    leaving = threading.Event()
+    keepers = [threading.Thread(target=_keep, args=(leaving, server)) for _ in range(found.workers)]
+    for keeper in keepers:
+        keeper.start()
+    try:
+        yield
+    finally:
+        leaving.set()
+        for keeper in keepers:
+            keeper.join()
+
+
+def _keep(leaving: threading.Event, server: uvicorn.Server) -> None:
+    while not leaving.is_set():
+        worker = subprocess.Popen([sys.executable, "-m", "discretion", "work", "--with-parent"])
+        while worker.poll() is None and not (leaving.wait(0.2) or server.should_exit):
+            pass
+        if worker.returncode is not None and worker.returncode > 0 and not leaving.is_set():
+            _log.error("A worker refused to go on, and so does the service.")
+            server.should_exit = True
+            return
+        _stop(worker)
+        if leaving.is_set() or server.should_exit:
+            return
+        time.sleep(_AGAIN)
+
+
+def _stop(worker: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        worker.send_signal(signal.SIGTERM)
+    try:
+        worker.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()
+
+
+def main(announce: Callable[[str], None]) -> None:
+    harden()
+    configure_logging()
+    found = settings.read()
+    prepare(found, announce)
+    serve(found)

@@ -1,0 +1,195 @@
+"""A real service for the tests: `discretion serve` in a process of its own, and clients for its roles."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+TABULAR = {
+    "horizon": 3,
+    "states": {"kind": "discrete", "count": 4},
+    "actions": {"count": 2, "labels": ["wait", "treat"]},
+    "reward": {"low": 0, "high": 1},
+}
+VECTOR = {
+    "horizon": 3,
+    "states": {"kind": "vector", "columns": ["age", "lactate"], "bounds": [[0, 120], [0, 30]]},
+    "actions": {"count": 2},
+    "reward": {"low": 0, "high": 1},
+}
+APVI = {"algorithm": "dp-apvi", "privacy": {"rho": "0.5"}, "parameters": {"c1": 0.5, "c2": 0}}
+VAPVI = {
+    "algorithm": "dp-vapvi",
+    "privacy": {"rho": "0.5"},
+    "parameters": {"features": {"kind": "blocks", "terms": ["1", "age", "lactate"]}},
+}
+ENDED = ("released", "failed", "cancelled")
+
+
+def environment(folder: Path, url: str | None = None, **settings: object) -> dict[str, str]:
+    """Nothing but what is said here: the tests' own environment must not leak into a service."""
+    made = {"PATH": os.environ["PATH"], "HOME": str(folder), "DISCRETION_DATA": str(folder / "data")}
+    made |= {"DISCRETION_PORT": "0", "PYTHONPATH": str(Path(__file__).parents[1])}
+    made |= {} if url is None else {"DISCRETION_DATABASE_URL": url}
+    return made | {f"DISCRETION_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+@dataclass
+class Client:
+    """A key and what it asks."""
+
+    http: httpx.Client
+    id: str
+    role: str
+    token: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.http, name)
+
+
+@dataclass
+class Service:
+    url: str
+    token: str
+    process: subprocess.Popen[bytes]
+    folder: Path
+    clients: list[httpx.Client] = field(default_factory=list)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def client(self, token: str | None, key: str = "", role: str = "admin") -> Client:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        made = httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        self.clients.append(made)
+        return Client(made, key, role, token or "")
+
+    @property
+    def admin(self) -> Client:
+        return self.client(self.token)
+
+    def key(self, role: str) -> Client:
+        """A new key of a role."""
+        made = self.admin.post("/v1/keys", json={"name": role, "role": role}).json()
+        return self.client(made["token"], made["id"], role)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        for client in self.clients:
+            client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@contextlib.contextmanager
+def serve(folder: Path, url: str | None = None, token: str | None = None, **settings: object) -> Iterator[Service]:
+    """`discretion serve`, until the block ends; `token` if the folder was served before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings.setdefault("port", port)
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "discretion", "serve"],
+            env=environment(folder, url, **settings),
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+    assert process.stdout is not None
+    first = token or process.stdout.readline().decode().strip()
+    service = Service(f"http://127.0.0.1:{settings['port']}", first, process, folder)
+    try:
+        wait_until(lambda: process.poll() is not None or _answers(service.url), 60)
+        assert process.poll() is None, service.log
+        yield service
+    finally:
+        service.stop()
+        process.stdout.close()
+
+
+def _answers(url: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"{url}/healthz").status_code == 200
+    return False
+
+
+def wait_until(true: Any, seconds: float = 30) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := true():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds} s")
+
+
+def csv(units: int = 200, *, schema: dict[str, Any] = TABULAR, seed: int = 0) -> bytes:
+    """Made-up patients, each with the whole horizon."""
+    draw = np.random.default_rng(seed)
+    vector = schema["states"]["kind"] == "vector"
+    columns = schema["states"]["columns"] if vector else ["state"]
+    lines = [",".join(["unit", "step", *columns, "action", "reward"])]
+    for unit in range(units):
+        for step in range(1, schema["horizon"] + 1):
+            if vector:
+                state = [f"{low + draw.random() * (high - low):.3f}" for low, high in schema["states"]["bounds"]]
+            else:
+                state = [str(draw.integers(schema["states"]["count"]))]
+            action = str(draw.integers(schema["actions"]["count"]))
+            lines.append(",".join([f"p{unit}", str(step), *state, action, f"{draw.random():.3f}"]))
+    return "\n".join(lines).encode()
+
+
+def new_dataset(custodian: Client, *, schema: dict[str, Any] = TABULAR, rho: str = "100", **more: Any) -> str:
+    body = {"name": "icu", "budget": {"rho": rho}} | schema | more
+    answer = custodian.post("/v1/datasets", json=body)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def upload(custodian: Client, dataset: str, content: bytes, media_type: str = "text/csv") -> httpx.Response:
+    return custodian.put(f"/v1/datasets/{dataset}/trajectories", content=content, headers={"Content-Type": media_type})
+
+
+def ready_dataset(custodian: Client, *, schema: dict[str, Any] = TABULAR, rho: str = "100", units: int = 200) -> str:
+    dataset = new_dataset(custodian, schema=schema, rho=rho)
+    answer = upload(custodian, dataset, csv(units, schema=schema))
+    assert answer.status_code == 201, answer.text
+    return dataset
+
+
+def grant(custodian: Client, dataset: str, analyst: Client, rho: str = "100") -> str:
+    answer = custodian.post(f"/v1/datasets/{dataset}/grants", json={"key": analyst.id, "rho": rho})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def submit(analyst: Client, dataset: str, key: str = "1", body: dict[str, Any] = APVI) -> httpx.Response:
+    return analyst.post("/v1/trainings", json={"dataset": dataset} | body, headers={"Idempotency-Key": key})
+
+
+def ended(analyst: Client, training: str, seconds: float = 60) -> dict[str, Any]:
+    """The training once it has come to its end."""
+
+    def look() -> dict[str, Any] | None:
+        found = analyst.get(f"/v1/trainings/{training}").json()
+        return found if found["state"] in ENDED else None
+
+    return wait_until(look, seconds)
+
+
+def events(analyst: Client, training: str) -> list[dict[str, Any]]:
+    """Every event of a training until its end."""
+    with analyst.stream("GET", f"/v1/trainings/{training}/events") as stream:
+        return [json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: ")]
