@@ -10,14 +10,16 @@ CHECKED := $(foreach folder,service migrations tests benchmarks,$(if $(shell fin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench evidence lint lock setup clean
+.PHONY: help demo serve test bench evidence lint lock setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/ready ## learn policies on simulated patients and draw the figures (about two minutes)
-	$(BIN)/discretion simulate --out build/demo --episodes 5,10,20,50,100,200,500,1000 --rho 1,10,100,10000 --instances 3 --repetitions 5 --calibration tight
-	@echo "The figures and the numbers behind them are in build/demo."
+demo: $(VENV)/ready ## the whole job over HTTP on made-up patients: upload, plan, train, decide, audit (half a minute)
+	$(BIN)/discretion demo --out build/demo
+
+serve: $(VENV)/ready ## run the service on http://127.0.0.1:8000, with its data in ./discretion-data
+	$(BIN)/discretion serve
 
 test: lint ## lint, then run every test
 	$(BIN)/pytest -n 2

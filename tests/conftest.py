@@ -30,7 +30,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.cleanup()
 
 
-def _new_url(request: pytest.FixtureRequest, folder: Path) -> str:
+def new_url(request: pytest.FixtureRequest, folder: Path) -> str:
     """An empty database of the kind that the fixture's parameter names."""
     if request.param == "sqlite":
         return f"sqlite:///{folder / 'discretion.db'}"
@@ -46,14 +46,14 @@ def _new_url(request: pytest.FixtureRequest, folder: Path) -> str:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database, not migrated yet."""
-    return _new_url(request, tmp_path)
+    return new_url(request, tmp_path)
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
 def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.Service]:
     """A whole service, shared by the tests of a process: each makes keys and datasets of its own."""
     folder = tmp_path_factory.mktemp("service")
-    with services.serve(folder, _new_url(request, folder), requests_per_second=100_000) as running:
+    with services.serve(folder, new_url(request, folder), requests_per_second=100_000) as running:
         yield running
 
 

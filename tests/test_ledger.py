@@ -1,12 +1,14 @@
 """The ledger: exact, append-only, and never overspent, on both databases."""
 
+import hashlib
 import threading
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import rfc8785
 import sqlalchemy as sa
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -99,7 +101,7 @@ class TestReserve:
         with pytest.raises(errors.GrantExhausted, match=r"0\.1 left"), database.transaction(account) as connection:
             ledger.reserve(connection, "pop_1", "tr_2", Rho.parse("0.2"), grant="gr_1", **WHO)
         with database.transaction(account) as connection:
-            ledger.give_back(connection, "tr_1", **WHO)
+            ledger.give_back(connection, "tr_1", grant="gr_1", **WHO)
             ledger.reserve(connection, "pop_1", "tr_3", Rho.parse("0.5"), grant="gr_1", **WHO)
         assert balance(account) == ("1", "0.5", "0", "0.5")
         with database.transaction(account) as connection:
@@ -122,6 +124,27 @@ class TestAdjust:
         with database.transaction(account) as connection:
             kinds = [(row.kind, row.rho, row.reason) for row in ledger.statement(connection, "pop_1")]
         assert kinds[2:] == [("adjust", 2_000_000_000, "second study"), ("adjust", -2_400_000_000, "study cancelled")]
+
+
+class TestHash:
+    @given(
+        st.builds(
+            ledger.Row,
+            population=st.text(),
+            sequence=st.integers(1, 2**53 - 1),
+            at=st.text(),
+            kind=st.text(),
+            rho=st.integers(-(10**15), 10**15),
+            training=st.none() | st.text(),
+            actor=st.text(),
+            reason=st.none() | st.text(),
+            previous_hash=st.text(),
+            hash=st.text(),
+        )
+    )
+    def test_is_over_canonical_json(self, row):
+        content = {name: value for name, value in vars(row).items() if name != "hash"}
+        assert ledger.hash_of(row) == hashlib.sha256(rfc8785.dumps(content)).hexdigest()
 
 
 class TestStatement:

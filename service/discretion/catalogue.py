@@ -8,6 +8,7 @@ granted, auditors and administrators the names of everything.
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import rfc8785
@@ -142,8 +143,13 @@ def stored(connection: sa.Connection, wanted: str) -> Dataset:
     return _dataset(connection.execute(datasets.select().where(datasets.c.id == wanted)).one())
 
 
+@lru_cache(1024)
+def _schema(text: str) -> tuple[Schema, documents.Labels]:
+    return documents.schema_of(json.loads(text))
+
+
 def _dataset(row: Any) -> Dataset:
-    schema, labels = documents.schema_of(json.loads(row.schema))
+    schema, labels = _schema(row.schema)
     return Dataset(
         row.id, row.name, row.population, row.owner, row.state, schema, labels, row.units, row.folder, row.created_at
     )

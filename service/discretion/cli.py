@@ -16,7 +16,20 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
 import discretion
-from discretion import certificates, database, errors, keys, ledger, serving, settings, signing, simulation, worker
+from discretion import (
+    certificates,
+    database,
+    errors,
+    keys,
+    ledger,
+    serving,
+    settings,
+    signatures,
+    signing,
+    simulation,
+    statements,
+    worker,
+)
 from discretion.api import app as api
 from discretion.learning import policy
 from discretion.privacy.rho import Rho
@@ -140,6 +153,17 @@ def serve() -> None:
         serving.main(_announce)
 
 
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for policies, certificates and keys.")] = Path("build/demo"),
+    patients: Annotated[int, typer.Option(hidden=True, min=10)] = 6000,
+) -> None:
+    """Show the whole job over HTTP on made-up patients: upload, plan, train, decide, derive, audit, verify."""
+    from discretion import demo as story  # brings an HTTP client, which nothing else here needs
+
+    raise typer.Exit(0 if story.run(out, patients) else 1)
+
+
 def _announce(token: str) -> None:
     """The first administrator's token, alone on its line; nobody can show it again."""
     typer.echo(token)
@@ -149,14 +173,14 @@ def _announce(token: str) -> None:
 @app.command()
 def work(
     with_parent: Annotated[
-        bool, typer.Option("--with-parent", help="End when the process that started this ends.")
-    ] = False,
+        int | None, typer.Option("--with-parent", help="The process that started this: end when it ends.")
+    ] = None,
 ) -> None:
     """Run trainings; any number of workers on any number of hosts share one database and store."""
     serving.harden()
     serving.configure_logging()
-    if with_parent:
-        worker.die_with_parent()
+    if with_parent is not None:
+        worker.die_with_parent(with_parent)
     with _refusals(), _damage():
         worker.Worker(settings.read()).run()
 
@@ -186,6 +210,19 @@ def verify_ledger() -> None:
     with _damage(), _opened() as connection:
         count = ledger.verify_all(connection)
     typer.echo(f"{count} {'ledger adds' if count == 1 else 'ledgers add'} up.")
+
+
+@ledger_app.command("check")
+def check_ledger(
+    downloaded: Annotated[Path, typer.Argument(metavar="LEDGER", help="A whole ledger as downloaded.")],
+    head: Annotated[Path, typer.Argument(help="Its signed head, downloaded now or earlier.")],
+    jwks: Annotated[Path, typer.Option("--keys", help="The service's public keys (JWKS).")],
+) -> None:
+    """Check a downloaded ledger against a signed head, offline: an earlier head must still be part of the chain."""
+    with _damage(), _refusals():
+        signed, _ = signatures.read(_read(head), _read(jwks), signatures.LEDGER_HEAD)
+        found = statements.reckon(_read(downloaded), signed)
+    typer.echo(f"{found.sequence} rows add up: {found.balance.charged} of {found.balance.total} charged.")
 
 
 @keys_app.command("create")

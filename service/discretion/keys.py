@@ -66,8 +66,8 @@ def listed(connection: sa.Connection, *, after: str | None, limit: int) -> tuple
 
 
 def exist(connection: sa.Connection) -> bool:
-    """Whether anybody can come in."""
-    return connection.execute(sa.select(sa.exists().where(keys.c.revoked_at.is_(None)))).scalar_one()
+    """Whether there ever was a key."""
+    return connection.execute(sa.select(sa.exists().where(keys.c.id.is_not(None)))).scalar_one()
 
 
 def _key(row: Any) -> Key:

@@ -3,27 +3,27 @@
 Every movement is one more row in a chain: each row carries the hash of the one before it, over ledger fields only. The
 balance beside it is a running total that must equal the sum of the rows; `verify` re-derives both, and what does not
 add up stops the service. Nothing here is ever updated or deleted but that running total, and the database's triggers
-refuse it to everybody else.
+refuse it to everybody else; another trigger keeps the newest row's hash beside the total.
 
 The guard against overspending is one conditional UPDATE: it finds the row and takes its lock in the same moment, so two
 requests for the last ρ cannot both be told yes. Callers hold the transaction (`database.transaction`); a movement and
 what it is for are committed together or not at all.
 
-A reservation becomes a charge or comes back, once; which of the two is decided by a conditional UPDATE as well.
+A reservation becomes a charge or comes back, once: its row and the one it leaves with are both unique.
 """
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import rfc8785
 import sqlalchemy as sa
 
 from discretion import database, errors
 from discretion.privacy.rho import MOST, Rho
-from discretion.tables import grants, ledger, populations, reservations
+from discretion.tables import grants, ledger, populations
 
 OPEN: Final = "open"
 RESERVE: Final = "reserve"
@@ -31,10 +31,6 @@ CHARGE: Final = "charge"
 GIVE_BACK: Final = "give_back"
 ADJUST: Final = "adjust"
 DRAW: Final = "draw"
-
-_RESERVED: Final = "reserved"
-_CHARGED: Final = "charged"
-_GIVEN_BACK: Final = "given_back"
 
 _GENESIS: Final = "0" * 64
 _BATCH: Final = 1000
@@ -67,6 +63,15 @@ class Row:
     hash: str
 
 
+@dataclass(frozen=True)
+class Reckoning:
+    """What a chain of rows comes to."""
+
+    balance: Balance
+    sequence: int
+    head: str
+
+
 def open_account(
     connection: sa.Connection, population: str, total: Rho, *, name: str, actor: str, at: datetime
 ) -> None:
@@ -83,8 +88,8 @@ def open_account(
         "head": _GENESIS,
         "created_at": database.stamp(at),
     }
-    connection.execute(populations.insert().values(values))
-    _move(connection, population, OPEN, total.nano, {"total": populations.c.total + total.nano}, None, actor, at, None)
+    connection.execute(populations.insert(), values)
+    _move(connection, population, OPEN, total.nano, None, actor, at, None)
 
 
 def reserve(
@@ -100,14 +105,10 @@ def reserve(
     """Set ρ aside for a training, if the budget and the grant both have it."""
     if rho.nano <= 0:
         raise errors.InvalidRho("A reservation must be of more than zero.")
-    if grant is not None:
-        _use_grant(connection, population, grant, rho)
-    fits = populations.c.reserved + populations.c.charged + rho.nano <= populations.c.total
-    change = {"reserved": populations.c.reserved + rho.nano}
-    if not _moved(connection, population, RESERVE, rho.nano, change, training, actor, at, None, guard=fits):
+    if not _moved(connection, population, RESERVE, rho.nano, training, actor, at, None):
         raise errors.BudgetExhausted(balance(connection, population).remaining)
-    held = {"training": training, "population": population, "grant_id": grant, "rho": rho.nano, "state": _RESERVED}
-    connection.execute(reservations.insert().values(held))
+    if grant is not None:  # always after the population, as when it comes back: locks are taken in one order
+        _use_grant(connection, population, grant, rho)
 
 
 def _use_grant(connection: sa.Connection, population: str, grant: str, rho: Rho) -> None:
@@ -121,32 +122,30 @@ def _use_grant(connection: sa.Connection, population: str, grant: str, rho: Rho)
 
 def charge(connection: sa.Connection, training: str, *, actor: str, at: datetime) -> Rho:
     """Spend a reservation, for good: to be committed before any patient's row is opened."""
-    held = _leave(connection, training, _CHARGED)
-    change = {
-        "reserved": populations.c.reserved - held.rho,
-        "charged": populations.c.charged + held.rho,
-    }
-    _move(connection, held.population, CHARGE, held.rho, change, training, actor, at, None)
-    return Rho(held.rho)
+    return _leave(connection, training, CHARGE, actor, at)
 
 
-def give_back(connection: sa.Connection, training: str, *, actor: str, at: datetime) -> Rho:
-    """Return a reservation that was never charged."""
-    held = _leave(connection, training, _GIVEN_BACK)
-    if held.grant_id is not None:
-        returned = grants.update().where(grants.c.id == held.grant_id).values(used=grants.c.used - held.rho)
-        connection.execute(returned)
-    change = {"reserved": populations.c.reserved - held.rho}
-    _move(connection, held.population, GIVE_BACK, held.rho, change, training, actor, at, None)
-    return Rho(held.rho)
+def give_back(connection: sa.Connection, training: str, *, actor: str, at: datetime, grant: str | None = None) -> Rho:
+    """Return a reservation that was never charged, to the grant it was made under as well."""
+    returned = _leave(connection, training, GIVE_BACK, actor, at)
+    if grant is not None:
+        lowered = grants.update().where(grants.c.id == grant).values(used=grants.c.used - returned.nano)
+        connection.execute(lowered)
+    return returned
 
 
-def _leave(connection: sa.Connection, training: str, state: str) -> Any:
-    mine = reservations.c.training == training
-    left = connection.execute(reservations.update().where(mine, reservations.c.state == _RESERVED).values(state=state))
-    if left.rowcount != 1:
+_HELD: Final = ledger.select().where(ledger.c.training == sa.bindparam("of"), ledger.c.kind == RESERVE)
+_LEFT: Final = ledger.select().where(ledger.c.training == sa.bindparam("of"), ledger.c.kind.in_((CHARGE, GIVE_BACK)))
+
+
+def _leave(connection: sa.Connection, training: str, kind: str, actor: str, at: datetime) -> Rho:
+    held = connection.execute(_HELD, {"of": training}).one_or_none()
+    if held is not None:
+        _account(connection, held.population, lock=True)  # who else decides about it waits here, and then sees our row
+    if held is None or connection.execute(_LEFT, {"of": training}).one_or_none() is not None:
         raise errors.NotReserved("This training holds no reservation any more; nothing was moved.")
-    return connection.execute(reservations.select().where(mine)).one()
+    _move(connection, held.population, kind, held.rho, training, actor, at, None)
+    return Rho(held.rho)
 
 
 def adjust(connection: sa.Connection, population: str, total: Rho, *, actor: str, at: datetime, reason: str) -> None:
@@ -155,16 +154,13 @@ def adjust(connection: sa.Connection, population: str, total: Rho, *, actor: str
     if not reason.strip():
         raise errors.InvalidParameter("A change of a budget needs a reason; it stays visible in the ledger.")
     before = _account(connection, population, lock=True)
-    fits = populations.c.reserved + populations.c.charged <= total.nano
-    change = {"total": sa.literal(total.nano)}
-    moved = total.nano - before.total
-    if not _moved(connection, population, ADJUST, moved, change, None, actor, at, reason, guard=fits):
+    if not _moved(connection, population, ADJUST, total.nano - before.total, None, actor, at, reason):
         raise errors.BudgetInUse("The budget cannot fall below what is reserved and charged; nothing was changed.")
 
 
 def draw(connection: sa.Connection, population: str, training: str, *, actor: str, at: datetime, reason: str) -> None:
     """A further draw that an earlier charge has paid for: ρ = 0, on the record."""
-    _move(connection, population, DRAW, 0, {}, training, actor, at, reason)
+    _move(connection, population, DRAW, 0, training, actor, at, reason)
 
 
 def _checked_total(total: Rho) -> None:
@@ -172,8 +168,28 @@ def _checked_total(total: Rho) -> None:
         raise errors.InvalidRho(f"A budget must lie above zero and be at most {Rho(MOST)}.")
 
 
-def _move(connection: sa.Connection, population: str, kind: str, rho: int, change: dict[str, Any], *rest: Any) -> None:
-    if not _moved(connection, population, kind, rho, change, *rest):
+def _step(guard: sa.ColumnElement[bool] | None = None, **changes: sa.ColumnElement[Any]) -> sa.Update:
+    """Change a running total if the guard holds; the answer is where the row about it comes to stand."""
+    here = populations.c.id == sa.bindparam("population")
+    step = populations.update().where(here if guard is None else here & guard)
+    step = step.values(sequence=populations.c.sequence + 1, **changes)
+    return step.returning(populations.c.sequence, populations.c.head)
+
+
+_total, _reserved, _charged = populations.c.total, populations.c.reserved, populations.c.charged
+_amount: Final = sa.bindparam("amount", type_=sa.BigInteger)
+_STEPS: Final = {
+    OPEN: _step(total=_total + _amount),
+    RESERVE: _step(_reserved + _charged + _amount <= _total, reserved=_reserved + _amount),
+    CHARGE: _step(reserved=_reserved - _amount, charged=_charged + _amount),
+    GIVE_BACK: _step(reserved=_reserved - _amount),
+    ADJUST: _step(_reserved + _charged <= _total + _amount, total=_total + _amount),
+    DRAW: _step(),
+}
+
+
+def _move(connection: sa.Connection, population: str, kind: str, rho: int, *rest: Any) -> None:
+    if not _moved(connection, population, kind, rho, *rest):
         raise errors.NoSuchPopulation("There is no such population.")
 
 
@@ -182,41 +198,32 @@ def _moved(
     population: str,
     kind: str,
     rho: int,
-    change: dict[str, Any],
     training: str | None,
     actor: str,
     at: datetime,
     reason: str | None,
-    guard: sa.ColumnElement[bool] | None = None,
 ) -> bool:
-    """Change the running total if the guard holds, and write the row that says so."""
-    here = populations.c.id == population
-    condition = here if guard is None else here & guard
-    step = populations.update().where(condition).values(**change, sequence=populations.c.sequence + 1)
-    if connection.execute(step).rowcount != 1:
+    """Change the running total if it allows that, and write the row that says so; the database keeps the head."""
+    amount = {} if kind == DRAW else {"amount": rho}
+    moved = connection.execute(_STEPS[kind], {"population": population} | amount).one_or_none()
+    if moved is None:
         return False
-    account = _account(connection, population)
-    written = Row(
-        population,
-        account.sequence,
-        database.stamp(at),
-        kind,
-        rho,
-        training,
-        actor,
-        reason,
-        previous_hash=account.head,
-        hash="",
-    )
-    signed = asdict(written) | {"hash": _hash(written)}
-    connection.execute(ledger.insert().values(signed))
-    connection.execute(populations.update().where(here).values(head=signed["hash"]))
+    stamp = database.stamp(at)
+    written = Row(population, moved.sequence, stamp, kind, rho, training, actor, reason, moved.head, hash="")
+    connection.execute(ledger.insert(), _fields(written) | {"hash": hash_of(written)})
     return True
 
 
-def _hash(row: Row) -> str:
-    content = {name: value for name, value in asdict(row).items() if name != "hash"}
-    return hashlib.sha256(rfc8785.dumps(content)).hexdigest()
+def _fields(row: Row) -> dict[str, Any]:
+    return dict(vars(row))
+
+
+def hash_of(row: Row) -> str:
+    """Over canonical JSON (RFC 8785); for these texts and whole numbers the standard library writes it, faster."""
+    content = _fields(row)
+    del content["hash"]
+    canonical = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _account(connection: sa.Connection, population: str, *, lock: bool = False) -> Any:
@@ -262,10 +269,14 @@ def newest(connection: sa.Connection, population: str) -> tuple[int, str]:
 
 def head(connection: sa.Connection, population: str) -> dict[str, Any]:
     """What an auditor keeps outside, so that a ledger rolled back or cloned is found out."""
-    verify(connection, population)
-    found = _account(connection, population)
-    amounts = {name: str(Rho(getattr(found, name))) for name in ("total", "reserved", "charged")}
-    return {"version": 1, "population": population, "sequence": found.sequence, "hash": found.head, **amounts}
+    found = verify(connection, population)
+    sequence, newest_hash = newest(connection, population)
+    return head_document(population, Reckoning(found, sequence, newest_hash))
+
+
+def head_document(population: str, reckoned: Reckoning) -> dict[str, Any]:
+    amounts = {name: str(amount) for name, amount in vars(reckoned.balance).items()}
+    return {"version": 1, "population": population, "sequence": reckoned.sequence, "hash": reckoned.head, **amounts}
 
 
 def _rows(connection: sa.Connection, population: str) -> Iterator[Row]:
@@ -275,36 +286,48 @@ def _rows(connection: sa.Connection, population: str) -> Iterator[Row]:
         after = batch[-1].sequence
 
 
-def verify(connection: sa.Connection, population: str) -> Balance:
-    """Re-derive the chain and the balance from the rows; anything that does not add up is refused."""
+def reckon(population: str, rows: Iterable[Row]) -> Reckoning:
+    """Follow the chain from its beginning and add it up; needs no database. What does not hold is refused."""
     total = reserved = charged = sequence = 0
+    held: dict[str | None, int] = {}  # by training
     head = _GENESIS
-    for row in _rows(connection, population):
+    for row in rows:
         sequence += 1
-        if row.sequence != sequence or row.previous_hash != head or row.hash != _hash(row):
+        whole = (row.population, row.sequence, row.previous_hash, row.hash) == (
+            population,
+            sequence,
+            head,
+            hash_of(row),
+        )
+        if not whole:
             raise errors.LedgerDamaged(
                 f"The ledger of {population} is broken at row {sequence}; restore it from a backup."
             )
         head = row.hash
         total += row.rho if row.kind in (OPEN, ADJUST) else 0
-        reserved += {RESERVE: row.rho, CHARGE: -row.rho, GIVE_BACK: -row.rho}.get(row.kind, 0)
         charged += row.rho if row.kind == CHARGE else 0
-        if min(reserved, charged) < 0 or reserved + charged > total:
+        moved = {RESERVE: row.rho, CHARGE: -row.rho, GIVE_BACK: -row.rho}.get(row.kind, 0)
+        held[row.training] = held.get(row.training, 0) + moved
+        reserved += moved
+        if held[row.training] < 0 or reserved + charged > total:
             raise errors.LedgerDamaged(
                 f"The ledger of {population} overspends at row {sequence}; restore it from a backup."
             )
-    found = _account(connection, population)
-    if (found.total, found.reserved, found.charged, found.sequence, found.head) != (
-        total,
-        reserved,
-        charged,
-        sequence,
-        head,
+    return Reckoning(Balance(Rho(total), Rho(reserved), Rho(charged)), sequence, head)
+
+
+def verify(connection: sa.Connection, population: str) -> Balance:
+    """Re-derive the chain and the balance from the rows; anything that does not add up is refused."""
+    reckoned = reckon(population, _rows(connection, population))
+    if (balance(connection, population), *newest(connection, population)) != (
+        reckoned.balance,
+        reckoned.sequence,
+        reckoned.head,
     ):
         raise errors.LedgerDamaged(
             f"The balance of {population} is not the sum of its ledger; restore it from a backup."
         )
-    return Balance(Rho(total), Rho(reserved), Rho(charged))
+    return reckoned.balance
 
 
 def verify_all(connection: sa.Connection) -> int:

@@ -56,18 +56,6 @@ ledger = sa.Table(
     sa.CheckConstraint("kind IN ('open', 'reserve', 'charge', 'give_back', 'adjust', 'draw')", name="kind"),
 )
 
-reservations = sa.Table(
-    "reservations",
-    metadata,
-    sa.Column("training", sa.String(40), primary_key=True),
-    sa.Column("population", sa.ForeignKey("populations.id"), nullable=False),
-    sa.Column("grant_id", sa.ForeignKey("grants.id")),
-    sa.Column("rho", sa.BigInteger, nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.CheckConstraint("rho > 0", name="positive"),
-    sa.CheckConstraint("state IN ('reserved', 'charged', 'given_back')", name="state"),
-)
-
 datasets = sa.Table(
     "datasets",
     metadata,
@@ -90,6 +78,7 @@ trainings = sa.Table(
     sa.Column("dataset", sa.ForeignKey("datasets.id"), nullable=False),
     sa.Column("actor", sa.String(40), nullable=False),
     sa.Column("idempotency_key", sa.String(200), nullable=False),
+    sa.Column("grant_id", sa.ForeignKey("grants.id")),
     sa.Column("request", sa.Text, nullable=False),  # canonical JSON, every default written out
     sa.Column("rho", sa.BigInteger, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),

@@ -63,6 +63,7 @@ def submit(
             dataset=dataset,
             actor=actor,
             idempotency_key=idempotency_key,
+            grant_id=grant,
             request=body,
             rho=rho.nano,
             state=runs.QUEUED,
@@ -82,7 +83,7 @@ def cancel(connection: sa.Connection, training: str, *, actor: str, at: datetime
     if found is None or found.state not in (runs.QUEUED, runs.RUNNING):
         raise errors.TrainingEnded("This training has ended already.")
     if found.state == runs.QUEUED:
-        ledger.give_back(connection, training, actor=actor, at=at)
+        ledger.give_back(connection, training, actor=actor, at=at, grant=found.grant_id)
     connection.execute(trainings.update().where(here).values(state=runs.CANCELLED, fence=found.fence + 1))
 
 

@@ -65,15 +65,15 @@ class Worker:
             ledger.verify_all(connection)
         _log.info("Waiting for trainings.")
         while not self._stopping:
+            held = None
             try:
                 held = self._claim()
-            except sa.exc.OperationalError:
+                if held is not None:
+                    self._attend(held)
+            except sa.exc.OperationalError:  # what was held is claimed again when its lease has run out
                 _log.warning("The database does not answer; trying again.")
-                held = None
             if held is None:
                 time.sleep(_IDLE)
-            else:
-                self._attend(held)
         self._engine.dispose()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
@@ -89,10 +89,17 @@ class Worker:
     def _attend(self, held: Claim) -> None:
         """From the claim to the end of the child, and to the record of it if the child could not write one."""
         _log.info("Training %s begins.", held.training)
-        begun = time.monotonic() - held.elapsed
-        with database.snapshot(self._engine) as connection:
-            _, asked, _ = runs.work(connection, held)
+        now = time.monotonic()
+        try:
+            with database.snapshot(self._engine) as connection:
+                _, asked, _ = runs.work(connection, held)
+        except errors.Refusal:  # its dataset was retired a moment ago, and with it the training was cancelled
+            with contextlib.suppress(errors.LeaseLost), database.transaction(self._engine) as connection:
+                runs.fail(connection, held)
+            return
         usual = requests.usual_seconds(asked)
+        # A run that goes on keeps the beat of the first one, but does not pause again for as long as it was away.
+        begun = now - held.elapsed % usual
         self._engine.dispose()  # a forked child must not inherit a connection
         parent = os.getpid()
         child = os.fork()
@@ -114,7 +121,7 @@ class Worker:
 
     def _watch(self, child: int, held: Claim, usual: float) -> int:
         """Keep the lease, at public ticks, while the child works."""
-        tick = min(usual / 8, self._lease.total_seconds() / 3)
+        tick = self._tick(usual)
         told, kept = None, time.monotonic()
         while True:
             done, status = os.waitpid(child, os.WNOHANG)
@@ -132,16 +139,22 @@ class Worker:
                 self._keep(held)
             time.sleep(_LOOK)
 
+    def _tick(self, usual: float) -> float:
+        return min(usual / 8, self._lease.total_seconds() / 3)
+
     def _keep(self, held: Claim) -> None:
         with contextlib.suppress(sa.exc.OperationalError), database.transaction(self._engine) as connection:
             runs.keep(connection, held, at=database.clock(connection), lease=self._lease)
 
     def _fail(self, held: Claim, usual: float, begun: float) -> None:
         """A failure appears at a time of the schedule too."""
-        end = begun + requests.due(usual, time.monotonic() - begun)
+        kept = time.monotonic()
+        end = begun + requests.due(usual, kept - begun)
         while (left := end - time.monotonic()) > 0 and not self._stopping:
-            time.sleep(min(left, self._lease.total_seconds() / 3))
-            self._keep(held)
+            time.sleep(min(left, _LOOK))
+            if time.monotonic() - kept >= self._tick(usual):
+                kept = time.monotonic()
+                self._keep(held)
         with database.transaction(self._engine) as connection:
             if self._stopping:  # the next run fails in the same way, at its time
                 runs.let_go(connection, held, at=database.clock(connection))
@@ -159,11 +172,10 @@ def _end(child: int) -> None:
 # --- the child ---------------------------------------------------------------------------------------------------
 
 
-def die_with_parent(parent: int | None = None) -> None:
+def die_with_parent(parent: int) -> None:
     """Be killed when the parent ends, however it ends; at once if it has."""
-    expected = os.getppid() if parent is None else parent
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != expected:
+    if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -179,6 +191,8 @@ def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
         code = _STOPPED
     except errors.LeaseLost:
         code = _LOST
+    except sa.exc.OperationalError:  # the database is away: the next run goes on, or finds that it must not
+        code = _STOPPED
     except BaseException:  # its text may quote a record, so nobody hears it
         code = _FAILED
     finally:

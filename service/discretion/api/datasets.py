@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from discretion import audit, catalogue, database, errors, ledger, signatures, trainings
+from discretion import audit, catalogue, database, errors, formats, ledger, signatures, statements, trainings
 from discretion import datasets as store
 from discretion.api import paging, schemas
 from discretion.api.auth import Caller, Room, Running
@@ -29,6 +29,7 @@ def create_dataset(body: schemas.NewDataset, caller: Caller, service: Running) -
     if (body.population is None) == (body.budget is None):
         raise errors.InvalidRequest("Give either `population` or `budget`.")
     schema, labels = documents.schema_of(_schema(body))
+    formats.kinds(schema)  # columns that no upload could have are refused now
     now = datetime.now(UTC)
     with service.writing() as connection:
         if body.budget is not None:
@@ -99,7 +100,8 @@ def read_budget(dataset: str, caller: Caller, service: Running) -> Any:
     with service.reading() as connection:
         found = catalogue.dataset(connection, caller, dataset)
         document = budget_document(connection, found.population)
-        grant = catalogue.own_grant(connection, dataset, caller.id)
+        analyst = caller.role == catalogue.ANALYST
+        grant = catalogue.own_grant(connection, dataset, caller.id) if analyst else None
     if grant is not None:
         document["grant"] = {"rho": str(grant.cap), "used": str(grant.used), "remaining": str(grant.remaining)}
     return document
@@ -124,13 +126,9 @@ def read_ledger(dataset: str, caller: Caller, service: Running, page: paging.Num
             rows = ledger.of_trainings(connection, population, mine, after=page.after, limit=page.limit + 1)
         else:
             rows = ledger.statement(connection, population, after=page.after, limit=page.limit + 1)
-    shown = [vars(row) | {"rho": _signed(row.rho)} for row in rows[: page.limit]]
+    shown = [statements.row_document(row) for row in rows[: page.limit]]
     following = rows[page.limit - 1].sequence if len(rows) > page.limit else None
     return {"population": population, "rows": shown, "intact": intact, "next": following}
-
-
-def _signed(nano: int) -> str:
-    return f"{'-' if nano < 0 else ''}{rho.Rho(abs(nano))}"
 
 
 def _intact(connection: sa.Connection, population: str, service: Service) -> bool:
