@@ -229,7 +229,8 @@ class _Story:
         learned = counted.rule.learned
         self._say(
             f"Of its {learned.size} decisions {COUNTS} learned {learned.sum()}. The others, marked *, are its "
-            "[italic]fallback[/]: where it saw too few patients it says so, and does what was done most often."
+            "[italic]fallback[/]: where it saw too few patients it says so, and does what was done most "
+            "often, by its noisy counts."
         )
 
     def _worth(self, learned: dict[str, Policy]) -> None:

@@ -161,7 +161,9 @@ def _described(event: events.Event) -> str:
 def work(connection: sa.Connection, held: Claim) -> tuple[Dataset, requests.Asked, ledger.Row]:
     """What a claim stands for: the data, the request, and the row that paid."""
     dataset = catalogue.stored(connection, held.dataset)
-    return dataset, requests.asked(dataset, json.loads(held.request)), ledger.paid(connection, held.training)
+    # If the dataset was retired since, this training was cancelled with it, which its worker finds out by its lease.
+    asked = requests.asked(dataset, json.loads(held.request), ready=False)
+    return dataset, asked, ledger.paid(connection, held.training)
 
 
 def release(connection: sa.Connection, held: Claim, policy: Policy, certificate: str, *, at: datetime) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -81,6 +82,14 @@ def serve(found: Settings) -> None:
             timeout_keep_alive=30,
         )
     )
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    # uvicorn raises a signal again once it has stopped. By default that would end this process before its workers have
+    # let go of their trainings, and take them along.
+    for wanted in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(wanted, stop)
     with _workers(found, server):
         server.run(sockets=[listening])
 

@@ -47,13 +47,14 @@ def submit(
 ) -> str:
     """Reserve and queue, or find the training that the same key and request made before."""
     body = rfc8785.dumps(request).decode()
+    # Locked, so that a dataset is not retired between this look and the commit, and before the next look, so that of
+    # two requests with one key the second finds what the first has made, and not that the budget is gone.
+    found = connection.execute(datasets.select().where(datasets.c.id == dataset).with_for_update()).one_or_none()
     before = submitted(connection, actor, idempotency_key)
     if before is not None:
         if (before.dataset, before.request) != (dataset, body):
             raise errors.IdempotencyConflict("This Idempotency-Key was used for another request; choose a new one.")
         return str(before.id)
-    # Locked, so that a dataset is not retired between this look and the commit.
-    found = connection.execute(datasets.select().where(datasets.c.id == dataset).with_for_update()).one_or_none()
     if found is None or found.state != catalogue.READY:
         raise errors.DatasetNotReady("This dataset holds no data to train on.")
     ledger.reserve(connection, found.population, training, rho, actor=actor, at=at, grant=grant)

@@ -1,5 +1,6 @@
 """Datasets, their grants, their budget and their ledger."""
 
+import contextlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,7 +82,8 @@ def retire_dataset(dataset: str, caller: Caller, service: Running) -> Any:
     with service.writing() as connection:
         found = catalogue.dataset(connection, caller, dataset, lock=True)
         for training in catalogue.pending(connection, dataset):
-            trainings.cancel(connection, training, actor=caller.id, at=now)
+            with contextlib.suppress(errors.TrainingEnded):  # by its worker, since the line above
+                trainings.cancel(connection, training, actor=caller.id, at=now)
         if found.state != catalogue.RETIRED:
             catalogue.retire(connection, dataset)
             audit.record(connection, caller.id, "dataset.retire", dataset, at=now)

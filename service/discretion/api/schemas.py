@@ -253,7 +253,7 @@ class Plan(BaseModel):
     seconds: Annotated[float, Field(description="How long after its start the policy appears, usually.")]
 
 
-class Training(BaseModel):
+class TrainingSummary(BaseModel):
     id: Id
     dataset: Id
     state: Literal["queued", "running", "released", "failed", "cancelled"]
@@ -262,9 +262,14 @@ class Training(BaseModel):
     code: str | None
     rho: Rho
     algorithm: str
+    created_at: Time
+
+
+class Training(TrainingSummary):
+    """With everything that was asked, every default written out."""
+
     privacy: Object
     parameters: Object
-    created_at: Time
 
 
 class PolicyName(BaseModel):

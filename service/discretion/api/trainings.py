@@ -65,8 +65,14 @@ def _left(connection: sa.Connection, dataset: catalogue.Dataset, caller: Key) ->
 
 
 def training_document(found: trainings.Training) -> dict[str, Any]:
+    return _summary(found) | found.request
+
+
+def _summary(found: trainings.Training) -> dict[str, Any]:
+    """Without what was asked, which may hold a table of megabytes: for lists and events."""
     names = ("id", "dataset", "state", "progress", "policy", "code", "created_at")
-    return {name: getattr(found, name) for name in names} | {"rho": str(found.rho)} | found.request
+    short = {name: getattr(found, name) for name in names} | {"rho": str(found.rho)}
+    return short | {"algorithm": found.request["algorithm"]}
 
 
 @room.route(
@@ -126,23 +132,23 @@ def _submit(body: schemas.NewTraining, caller: Key, service: Service, key: str) 
     "analyst",
     "admin",
     refusals=(422,),
-    response_model=schemas.Page[schemas.Training],
+    response_model=schemas.Page[schemas.TrainingSummary],
 )
 def list_trainings(caller: Caller, service: Running, page: paging.Page) -> Any:
     """Your own, or those on your datasets."""
     with service.reading() as connection:
         found, following = trainings.listed(connection, caller, **vars(page))
-    return {"items": [training_document(one) for one in found], "next": following}
+    return {"items": [_summary(one) for one in found], "next": following}
 
 
 @room.route("GET", "/v1/trainings/{training}", "custodian", "analyst", "admin", response_model=schemas.Training)
 def read_training(training: str, caller: Caller, service: Running) -> Any:
-    return _read(service, caller, training)
+    return training_document(_read(service, caller, training))
 
 
-def _read(service: Service, caller: Key, training: str) -> dict[str, Any]:
+def _read(service: Service, caller: Key, training: str) -> trainings.Training:
     with service.reading() as connection:
-        return training_document(trainings.get(connection, caller, training))
+        return trainings.get(connection, caller, training)
 
 
 @room.route("DELETE", "/v1/trainings/{training}", "analyst", refusals=(409,), response_model=schemas.Training)
@@ -173,11 +179,11 @@ async def stream_training(training: str, request: Request, caller: Caller, servi
     return StreamingResponse(_events(request, service, training, first), media_type="text/event-stream")
 
 
-async def _events(request: Request, service: Service, training: str, first: dict[str, Any]) -> AsyncIterator[str]:
+async def _events(request: Request, service: Service, training: str, first: trainings.Training) -> AsyncIterator[str]:
     """The key is asked for at every look: one that is revoked hears no more."""
     shown, quiet = first, 0.0
     yield _event(shown)
-    while shown["state"] not in _ENDED:
+    while shown.state not in _ENDED:
         await asyncio.sleep(_POLL)
         try:
             caller = await auth.caller(request, service)
@@ -195,5 +201,5 @@ async def _events(request: Request, service: Service, training: str, first: dict
             yield ": still here\n\n"
 
 
-def _event(document: dict[str, Any]) -> str:
-    return f"event: training\ndata: {json.dumps(document)}\n\n"
+def _event(found: trainings.Training) -> str:
+    return f"event: training\ndata: {json.dumps(_summary(found))}\n\n"
