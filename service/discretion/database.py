@@ -23,6 +23,7 @@ from discretion import errors
 
 _BUSY_MILLISECONDS: Final = 30_000
 _READING: Final = "discretion_reading"
+_STARTING: Final = 3141592653  # any number that nobody else locks
 
 
 def engine(url: str) -> sa.Engine:
@@ -118,11 +119,18 @@ def _scripts(connection: sa.Connection | None = None) -> Config:
 def migrate(made: sa.Engine) -> None:
     """Bring the schema up to the version this program knows; a newer one is refused."""
     with made.begin() as connection:
+        one_at_a_time(connection)
         known = {script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()}
         current = MigrationContext.configure(connection).get_current_revision()
         if current is not None and current not in known:
             raise errors.UnknownDatabase("The database was written by a newer version; upgrade this program.")
         command.upgrade(_scripts(connection), "head")
+
+
+def one_at_a_time(connection: sa.Connection) -> None:
+    """Of several processes that start at once, one prepares the database and the others wait."""
+    if connection.dialect.name == "postgresql":  # SQLite's transactions take turns anyway
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_STARTING)))
 
 
 def check(made: sa.Engine) -> None:

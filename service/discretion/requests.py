@@ -6,6 +6,7 @@ number of units and the request: the same for every content of the dataset.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from discretion import catalogue, errors
@@ -31,7 +32,7 @@ class Asked:
     privacy: Share
     parameters: Parameters
 
-    @property
+    @cached_property
     def mechanisms(self) -> list[events.Event]:
         return learners.mechanisms(self.algorithm, self.schema, self.units, self.privacy, self.parameters)
 

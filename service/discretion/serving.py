@@ -52,6 +52,7 @@ def prepare(found: Settings, announce: Callable[[str], None]) -> None:
     engine = database.engine(found.database_url)
     database.migrate(engine)
     with database.transaction(engine) as connection:
+        database.one_at_a_time(connection)
         if not keys.exist(connection):
             now = datetime.now(UTC)
             made, token = keys.create(connection, "first administrator", "admin", at=now)

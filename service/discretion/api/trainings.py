@@ -23,7 +23,7 @@ from discretion.privacy.rho import Rho
 
 room = Room("trainings")
 
-_POLL: Final = 0.25  # seconds between looks at a training that is streamed
+_POLL: Final = 0.5  # seconds between looks at a training that is streamed
 _QUIET: Final = 15.0  # seconds after which a stream says that it is still there
 _ENDED: Final = (runs.RELEASED, runs.FAILED, runs.CANCELLED)
 
@@ -186,10 +186,7 @@ async def _events(request: Request, service: Service, training: str, first: trai
     while shown.state not in _ENDED:
         await asyncio.sleep(_POLL)
         try:
-            caller = await auth.caller(request, service)
-            now = await run_in_threadpool(_read, service, caller, training)
-        except errors.TooManyRequests:
-            continue
+            now = await run_in_threadpool(_read_again, request, service, training)
         except errors.Refusal:
             return
         quiet += _POLL
@@ -199,6 +196,10 @@ async def _events(request: Request, service: Service, training: str, first: trai
         elif quiet >= _QUIET:
             quiet = 0.0
             yield ": still here\n\n"
+
+
+def _read_again(request: Request, service: Service, training: str) -> trainings.Training:
+    return _read(service, auth.known(request, service), training)
 
 
 def _event(found: trainings.Training) -> str:
