@@ -13,7 +13,7 @@ import sqlalchemy as sa
 import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 import discretion
 from discretion import (
@@ -242,7 +242,7 @@ def list_keys() -> None:
     """Show every key, without its token."""
     with _opened() as connection:
         found, _ = keys.listed(connection, after=None, limit=1_000_000)
-    table = Table("id", "name", "role", "created", "revoked")
+    table = Table(Column("id", no_wrap=True), "name", "role", "created", "revoked")  # whole: `keys revoke` needs it
     for key in found:
         table.add_row(key.id, key.name, key.role, key.created_at, key.revoked_at or "")
     Console().print(table)

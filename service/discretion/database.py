@@ -118,6 +118,10 @@ def _scripts(connection: sa.Connection | None = None) -> Config:
 
 def migrate(made: sa.Engine) -> None:
     """Bring the schema up to the version this program knows; a newer one is refused."""
+    try:
+        made.connect().close()
+    except sa.exc.OperationalError:
+        raise errors.DatabaseUnreachable("The database does not answer; check DISCRETION_DATABASE_URL.") from None
     with made.begin() as connection:
         one_at_a_time(connection)
         known = {script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()}

@@ -76,6 +76,11 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         for unused in ("HTTPValidationError", "ValidationError"):
             components["schemas"].pop(unused, None)
+        for operations_of in document["paths"].values():
+            for operation in operations_of.values():
+                if roles := operation.get("x-roles"):
+                    said = operation.get("description", "")
+                    operation["description"] = f"For {', '.join(roles)}.{' ' if said else ''}{said}"
         app.openapi_schema = document
     return app.openapi_schema
 

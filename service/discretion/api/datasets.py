@@ -12,7 +12,6 @@ from discretion.api import paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.api.populations import budget_document, total_of
 from discretion.api.service import Service
-from discretion.keys import Key
 from discretion.learning import documents
 from discretion.privacy import rho
 
@@ -219,11 +218,3 @@ def revoke_grant(dataset: str, grant: str, caller: Caller, service: Running) -> 
         catalogue.revoke(connection, dataset, grant)
         audit.record(connection, caller.id, "grant.revoke", grant, at=datetime.now(UTC))
         return _grant_document(catalogue.one_grant(connection, dataset, grant))
-
-
-def owned(connection: sa.Connection, caller: Key, dataset: str) -> catalogue.Dataset:
-    """An empty dataset of the caller's, to be filled."""
-    found = catalogue.dataset(connection, caller, dataset)
-    if found.state != catalogue.EMPTY:
-        raise errors.DatasetNotEmpty("This dataset has its data, or was retired; make a new dataset for other data.")
-    return found

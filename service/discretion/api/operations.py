@@ -19,7 +19,7 @@ from discretion.api.service import Service
 router = APIRouter(tags=["operations"])
 
 _ASSETS: Final = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
-_START: Final = """SwaggerUIBundle({url: "../openapi.json", dom_id: "#docs", deepLinking: true, validatorUrl: null});"""
+_START: Final = """SwaggerUIBundle({url: "openapi.json", dom_id: "#docs", deepLinking: true, validatorUrl: null});"""
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Discretion</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -19,7 +19,6 @@ from starlette.requests import ClientDisconnect
 from discretion import audit, catalogue, datasets, errors
 from discretion.api import schemas
 from discretion.api.auth import Caller, Room, Running
-from discretion.api.datasets import owned
 from discretion.api.service import Service
 from discretion.formats import Limits
 from discretion.keys import Key
@@ -126,8 +125,12 @@ async def upload_trajectories(dataset: str, request: Request, caller: Caller, se
 
 
 def _owned(service: Service, caller: Key, dataset: str) -> catalogue.Dataset:
+    """An empty dataset of the caller's; whether it still is when the data is there, `catalogue.fill` decides."""
     with service.reading() as connection:
-        return owned(connection, caller, dataset)
+        found = catalogue.dataset(connection, caller, dataset)
+    if found.state != catalogue.EMPTY:
+        raise errors.DatasetNotEmpty("This dataset has its data, or was retired; make a new dataset for other data.")
+    return found
 
 
 async def _store(
