@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -207,7 +207,7 @@ def migrate() -> None:
 @ledger_app.command("verify")
 def verify_ledger() -> None:
     """Re-derive every balance and chain; exits 1 if one does not add up."""
-    with _damage(), _opened() as connection:
+    with _damage(), _opened(database.snapshot) as connection:
         count = ledger.verify_all(connection)
     typer.echo(f"{count} {'ledger adds' if count == 1 else 'ledgers add'} up.")
 
@@ -266,13 +266,15 @@ def rotate_key() -> None:
 
 
 @contextmanager
-def _opened() -> Iterator[sa.Connection]:
+def _opened(
+    begin: Callable[[sa.Engine], AbstractContextManager[sa.Connection]] = database.transaction,
+) -> Iterator[sa.Connection]:
     """A transaction on the configured database, if it is one this program knows."""
     with _refusals():
         engine = database.engine(settings.read().database_url)
         try:
             database.check(engine)
-            with database.transaction(engine) as connection:
+            with begin(engine) as connection:
                 yield connection
         finally:
             engine.dispose()

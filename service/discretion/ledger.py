@@ -316,8 +316,13 @@ def reckon(population: str, rows: Iterable[Row]) -> Reckoning:
     return Reckoning(Balance(Rho(total), Rho(reserved), Rho(charged)), sequence, head)
 
 
-def verify(connection: sa.Connection, population: str) -> Balance:
-    """Re-derive the chain and the balance from the rows; anything that does not add up is refused."""
+def verify(connection: sa.Connection, population: str, *, lock: bool = False) -> Balance:
+    """Re-derive the chain and the balance from the rows; anything that does not add up is refused.
+
+    Rows and balance must be of one moment: from a snapshot, or under a `lock` where a transaction goes on to write.
+    """
+    if lock:
+        _account(connection, population, lock=True)
     reckoned = reckon(population, _rows(connection, population))
     if (balance(connection, population), *newest(connection, population)) != (
         reckoned.balance,

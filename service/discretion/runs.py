@@ -74,7 +74,7 @@ def claim(connection: sa.Connection, *, actor: str, at: datetime, lease: timedel
         return None
     if found.state == QUEUED:
         population = connection.execute(sa.select(datasets.c.population).where(datasets.c.id == found.dataset))
-        ledger.verify(connection, population.scalar_one())
+        ledger.verify(connection, population.scalar_one(), lock=True)
         ledger.charge(connection, found.id, actor=actor, at=at)
     started = found.started_at or database.stamp(at)
     taken = {"state": RUNNING, "fence": found.fence + 1, "lease_until": database.stamp(at + lease)}

@@ -91,8 +91,11 @@ def serve(found: Settings) -> None:
     # let go of their trainings, and take them along.
     for wanted in (signal.SIGTERM, signal.SIGINT):
         signal.signal(wanted, stop)
-    with _workers(found, server):
+    refused = threading.Event()
+    with _workers(found, server, refused):
         server.run(sockets=[listening])
+    if refused.is_set():
+        sys.exit(1)
 
 
 def _listen(found: Settings) -> socket.socket:
@@ -108,10 +111,10 @@ def _listen(found: Settings) -> socket.socket:
 
 
 @contextmanager
-def _workers(found: Settings, server: uvicorn.Server) -> Iterator[None]:
+def _workers(found: Settings, server: uvicorn.Server, refused: threading.Event) -> Iterator[None]:
     """Worker processes, each started again if it dies; one that leaves on purpose takes the service with it."""
     leaving = threading.Event()
-    keepers = [threading.Thread(target=_keep, args=(leaving, server)) for _ in range(found.workers)]
+    keepers = [threading.Thread(target=_keep, args=(leaving, server, refused)) for _ in range(found.workers)]
     for keeper in keepers:
         keeper.start()
     try:
@@ -122,7 +125,7 @@ def _workers(found: Settings, server: uvicorn.Server) -> Iterator[None]:
             keeper.join()
 
 
-def _keep(leaving: threading.Event, server: uvicorn.Server) -> None:
+def _keep(leaving: threading.Event, server: uvicorn.Server, refused: threading.Event) -> None:
     while not leaving.is_set():
         # By its number: a worker that starts after this process has ended could not tell whose child it was.
         worker = subprocess.Popen([sys.executable, "-m", "discretion", "work", "--with-parent", str(os.getpid())])
@@ -130,6 +133,7 @@ def _keep(leaving: threading.Event, server: uvicorn.Server) -> None:
             pass
         if worker.returncode is not None and worker.returncode > 0 and not leaving.is_set():
             _log.error("A worker refused to go on, and so does the service.")
+            refused.set()
             server.should_exit = True
             return
         _stop(worker)
@@ -149,6 +153,8 @@ def _stop(worker: subprocess.Popen[bytes]) -> None:
 
 
 def main(announce: Callable[[str], None]) -> None:
+    # From the first moment: the kernel ignores what the first process of a container does not handle.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     harden()
     configure_logging()
     found = settings.read()

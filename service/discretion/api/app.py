@@ -54,7 +54,9 @@ def _folders(service: Service) -> list[str]:
 
 def bare() -> FastAPI:
     """The routes without anything behind them: what the OpenAPI document is made of."""
-    app = FastAPI(title="Discretion", version=discretion.__version__, docs_url=None, redoc_url=None)
+    version = discretion.__version__
+    # A redirect would be to whatever host the request names.
+    app = FastAPI(title="Discretion", version=version, docs_url=None, redoc_url=None, redirect_slashes=False)
     for room in _ROOMS:
         app.include_router(room.room.router)
     app.include_router(operations.router)
@@ -78,6 +80,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             components["schemas"].pop(unused, None)
         for operations_of in document["paths"].values():
             for operation in operations_of.values():
+                # The framework's own, which a path of texts never gives; ours are problem details.
+                if "application/json" in operation["responses"].get("422", {}).get("content", {}):
+                    del operation["responses"]["422"]
                 if roles := operation.get("x-roles"):
                     said = operation.get("description", "")
                     operation["description"] = f"For {', '.join(roles)}.{' ' if said else ''}{said}"

@@ -25,7 +25,8 @@ class Pace:
             self._buckets.clear()  # everybody starts with a full bucket again
         left, since = self._buckets.get(name, (float(self._rate), now))
         left = min(self._rate, left + (now - since) * self._rate)
-        self._buckets[name] = (max(left - 1, 0.0), now)
+        # A refusal takes nothing, or whoever keeps asking too fast would be refused for ever.
+        self._buckets[name] = (left - 1 if left >= 1 else left, now)
         if left < 1:
             raise errors.TooManyRequests(1)
 
