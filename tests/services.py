@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -64,6 +65,7 @@ class Service:
     token: str
     process: subprocess.Popen[bytes]
     folder: Path
+    database: str = ""
     clients: list[httpx.Client] = field(default_factory=list)
 
     @property
@@ -110,7 +112,8 @@ def serve(folder: Path, url: str | None = None, token: str | None = None, **sett
         )
     assert process.stdout is not None
     first = token or process.stdout.readline().decode().strip()
-    service = Service(f"http://127.0.0.1:{settings['port']}", first, process, folder)
+    database = url or f"sqlite:///{folder / 'data' / 'discretion.db'}"
+    service = Service(f"http://127.0.0.1:{settings['port']}", first, process, folder, database)
     try:
         wait_until(lambda: process.poll() is not None or _answers(service.url), 60)
         assert process.poll() is None, service.log
@@ -229,3 +232,23 @@ def pages(client: Client, path: str, limit: int = 1) -> list[dict[str, Any]]:
             return found
         assert len(items) == limit
         after = f"&after={page['next']}"
+
+
+def stored(service: Service) -> set[str]:
+    """What lies in the store, temporary folders included."""
+    return {path.name for path in (service.folder / "data" / "datasets").iterdir()}
+
+
+@contextlib.contextmanager
+def sending(
+    service: Service, custodian: Client, dataset: str, first: bytes, announced: int = 1000
+) -> Iterator[socket.socket]:
+    """An upload of which the headers and the first bytes have arrived."""
+    address = urlsplit(service.url)
+    before = stored(service)
+    with socket.create_connection((address.hostname or "", address.port or 0), 60) as connection:
+        head = f"PUT /v1/datasets/{dataset}/trajectories HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n"
+        head += f"Authorization: Bearer {custodian.token}\r\nContent-Length: {announced}\r\n\r\n"
+        connection.sendall(head.encode() + first)
+        wait_until(lambda: stored(service) - before)
+        yield connection

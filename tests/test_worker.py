@@ -1,0 +1,239 @@
+"""The worker and its child: on schedule, silent, and out of the way when they are told."""
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import sqlalchemy as sa
+
+from discretion import catalogue, database, requests, runs, tables, trainings, worker
+from tests import dying, services
+
+# The schedule is a function of public sizes: so many trajectories might be there that a result takes its time.
+SOME_SECONDS = services.TABULAR | {"max_trajectories_per_unit": 4_000}
+MANY_SECONDS = services.TABULAR | {"max_trajectories_per_unit": 10_000}
+CANARY = "lactate-of-Mrs-Canary-17.25"
+LINE = re.compile(
+    r"[-\d]+ [:,\d]+ (INFO|WARNING) discretion\.worker: (Waiting for trainings|Training tr_\w+ [a-z ]+)\."
+)
+
+embedded = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+on_a_server = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+
+
+@pytest.fixture
+def queue(tmp_path: Path, url: str) -> Iterator[dying.Queue]:
+    made = dying.Queue(tmp_path, url)
+    yield made
+    made.close()
+
+
+def stored(queue: dying.Queue, dataset: str) -> Path:
+    with database.snapshot(queue.engine) as connection:
+        return queue.found.datasets / str(catalogue.stored(connection, dataset).folder)
+
+
+def seconds(queue: dying.Queue, dataset: str) -> float:
+    with database.snapshot(queue.engine) as connection:
+        return requests.usual_seconds(requests.asked(catalogue.stored(connection, dataset), services.APVI))
+
+
+def since_its_start(queue: dying.Queue, training: str, moment: datetime) -> float:
+    return (moment - datetime.fromisoformat(queue.row(training).started_at)).total_seconds()
+
+
+def spoil(queue: dying.Queue, dataset: str) -> None:
+    (stored(queue, dataset) / "0000.parquet").write_text(CANARY)
+
+
+def claim(queue: dying.Queue, at: datetime) -> Any:
+    with database.transaction(queue.engine) as connection:
+        return runs.claim(connection, actor="worker", at=at, lease=timedelta(seconds=2))
+
+
+def all_drawn(queue: dying.Queue, training: str) -> bool:
+    return sum(row.recorded for row in queue.rows(tables.draws, training)) == queue.row(training).stages - 1
+
+
+class TestSchedule:
+    @embedded
+    def test_neither_a_policy_nor_a_failure_appears_before_its_time(self, queue):
+        sound, spoilt = queue.dataset(), queue.dataset()
+        spoil(queue, spoilt)
+        released, failed = queue.training(sound), queue.training(spoilt)
+        with queue.pool():
+            assert queue.ended(failed).state == runs.FAILED
+            seen = datetime.now(UTC)
+            assert queue.ended(released).state == runs.RELEASED
+        (policy,) = queue.rows(tables.policies, released)
+        usual = seconds(queue, sound) - 0.1  # two clocks are compared
+        assert since_its_start(queue, failed, seen) >= usual
+        assert since_its_start(queue, released, datetime.fromisoformat(policy.created_at)) >= usual
+
+    def test_a_start_that_a_clock_moved_far_away_does_not_hang_a_training(self, queue):
+        dataset, now = queue.dataset(), datetime.now(UTC)
+        moved = [queue.training(dataset) for _ in range(3)]
+        for training, days in zip(moved, (-400, -1, 1), strict=True):
+            assert claim(queue, now - timedelta(minutes=1)).training == training
+            queue.change(training, started_at=database.stamp(now + timedelta(days=days)))
+        with queue.pool():
+            assert [queue.ended(training).state for training in moved] == [runs.RELEASED] * 3
+        for training in moved:
+            queue.check_charged_once(training)
+
+
+class TestSilence:
+    @embedded
+    def test_a_dataset_that_cannot_be_read_is_one_code_and_ids_in_the_log(self, queue):
+        def columns(folder: Path) -> None:
+            pyarrow.parquet.write_table(pa.table({CANARY: [1]}), folder / "0000.parquet")
+
+        damages = [
+            lambda folder: (folder / "0000.parquet").write_text(CANARY),
+            lambda folder: os.truncate(folder / "0000.parquet", 100),
+            lambda folder: (folder / "0000.parquet").unlink(),
+            lambda folder: (folder / "manifest.json").write_text(f'{{"{CANARY}": '),
+            lambda folder: folder.rename(folder.with_name(CANARY)),
+            columns,
+        ]
+        spoilt = []
+        for damage in damages:
+            dataset = queue.dataset()
+            damage(stored(queue, dataset))
+            spoilt.append(queue.training(dataset))
+        with queue.pool():
+            for training in spoilt:
+                ended = queue.ended(training)
+                assert (ended.state, ended.code) == (runs.FAILED, runs.FAILURE)
+        for training in spoilt:
+            queue.check_charged_once(training)
+            assert queue.rows(tables.policies, training) == []
+        assert all(f"Training {training} failed." in queue.log for training in spoilt)
+        assert [line for line in queue.log.splitlines() if not LINE.fullmatch(line)] == []
+        assert queue.exits == {0}
+
+
+class TestCancel:
+    def test_of_a_running_training_ends_the_child_and_stores_nothing(self, queue):
+        slow = queue.training(queue.dataset(MANY_SECONDS, units=400))
+        with queue.worker() as process:
+            services.wait_until(lambda: all_drawn(queue, slow), 60)
+            assert len(dying.processes(queue.folder)) == 2
+            with database.transaction(queue.engine) as connection:
+                trainings.cancel(connection, slow, actor="key_analyst", at=datetime.now(UTC))
+            services.wait_until(lambda: dying.processes(queue.folder) == [process.pid], 60)
+            # The worker is free again before the cancelled training's time would have come.
+            next_one = queue.training(queue.dataset())
+            assert queue.ended(next_one).state == runs.RELEASED
+        assert queue.row(slow).state == runs.CANCELLED
+        assert queue.rows(tables.policies, slow) == []
+        queue.check_charged_once(slow)
+
+    @embedded
+    def test_between_the_claim_and_the_first_look_leaves_the_worker_standing(self, queue):
+        dataset = queue.dataset()
+        training = queue.training(dataset)
+        held = claim(queue, datetime.now(UTC))
+        with database.transaction(queue.engine) as connection:
+            trainings.cancel(connection, training, actor="key_owner", at=datetime.now(UTC))
+            catalogue.retire(connection, dataset)
+        worker.Worker(queue.found)._attend(held)
+        assert queue.row(training).state == runs.CANCELLED
+        queue.check_charged_once(training)
+
+
+class TestClaims:
+    def test_a_training_that_was_claimed_ten_times_has_failed(self, queue):
+        training, now = queue.training(queue.dataset()), datetime.now(UTC)
+        for count in range(1, 11):
+            assert claim(queue, now).fence == count
+            now += timedelta(seconds=3)
+        assert claim(queue, now) is None
+        assert (queue.row(training).state, queue.row(training).code) == (runs.FAILED, runs.FAILURE)
+        queue.check_charged_once(training)
+
+    def test_while_others_reserve_and_charge_the_ledger_is_not_taken_for_damaged(self, queue):
+        dataset, now = queue.dataset(), datetime.now(UTC)
+        for _ in range(8):
+            queue.training(dataset)
+        claimed: list[str] = []
+        others = [threading.Thread(target=lambda: [queue.training(dataset) for _ in range(20)]) for _ in range(2)]
+        for other in others:
+            other.start()
+        while any(other.is_alive() for other in others) or len(claimed) < 48:
+            held = claim(queue, now)
+            claimed += [] if held is None else [held.training]
+        for other in others:
+            other.join()
+        assert len(set(claimed)) == 48
+
+
+class TestStop:
+    def test_in_the_middle_of_a_training_another_worker_goes_on_at_once(self, queue):
+        training = queue.training(queue.dataset(SOME_SECONDS))
+        with queue.worker(lease_seconds=3600) as first:
+            services.wait_until(lambda: all_drawn(queue, training), 60)
+        assert first.returncode == 0
+        assert dying.processes(queue.folder) == []
+        drawn = queue.rows(tables.drawn, training)
+        with queue.worker(lease_seconds=3600):  # nobody waits an hour for the first one's lease
+            assert queue.ended(training).state == runs.RELEASED
+        assert queue.rows(tables.drawn, training) == drawn
+        queue.check_charged_once(training)
+
+    @embedded
+    def test_while_a_failure_waits_for_its_time_is_heard_as_well(self, queue):
+        dataset = queue.dataset(MANY_SECONDS, units=400)
+        spoil(queue, dataset)
+        training = queue.training(dataset)
+        with queue.worker(lease_seconds=3600) as first:
+            services.wait_until(lambda: queue.rows(tables.draws, training), 60)
+            services.wait_until(lambda: dying.processes(queue.folder) == [first.pid], 60)
+            first.terminate()
+            assert first.wait(10) == 0  # as promised to operators, and long before the failure was to appear
+        assert queue.row(training).state == runs.RUNNING
+        with queue.worker(lease_seconds=3600):
+            assert queue.ended(training).state == runs.FAILED
+        queue.check_charged_once(training)
+
+
+@contextlib.contextmanager
+def outage(engine: sa.Engine) -> Iterator[None]:
+    """A database that drops everybody and lets nobody in, until the block ends."""
+    name = engine.url.database
+    server = database.engine(engine.url.set(database="postgres").render_as_string(False))
+    engine.dispose()
+    with server.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
+        connection.execute(
+            sa.text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"), {"name": name}
+        )
+        try:
+            yield
+        finally:
+            connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
+    server.dispose()
+
+
+class TestOutage:
+    @on_a_server
+    def test_a_training_whose_time_came_while_the_database_was_away_is_released_later(self, queue):
+        dataset = queue.dataset(SOME_SECONDS)
+        training, usual = queue.training(dataset), seconds(queue, dataset)
+        with queue.worker() as process:
+            services.wait_until(lambda: all_drawn(queue, training), 60)
+            with outage(queue.engine):
+                time.sleep(2 * usual)
+                assert process.poll() is None
+            assert queue.ended(training).state == runs.RELEASED
+        assert process.returncode == 0
+        queue.check_charged_once(training)
