@@ -40,7 +40,8 @@ _SIZE = 4  # workers in a pool
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _OWNER = Key("key_owner", "owner", "custodian", "", None)
 
-Plan = dict[str, str]  # at which step who is killed; "child, always" is killed whenever it gets there
+# At which step who is killed; "child, always" is killed whenever it gets there, "child, told" is told to stop.
+Plan = dict[str, str]
 
 
 # --- a queue without an API --------------------------------------------------------------------------------------
@@ -195,10 +196,13 @@ class _Scene:
     drawing: bool = False
 
     def reach(self, step: str) -> None:
-        who, _, often = self.plans.get(self.training, {}).get(step, "").partition(", ")
-        if not who or not (self._first(step) or often):
+        who, _, how = self.plans.get(self.training, {}).get(step, "").partition(", ")
+        if not who or not (self._first(step) or how == "always"):
             return
         own = CHILD if _in_child() else WORKER
+        if how == "told":
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
         os.kill(os.getpid() if who == own else os.getppid(), signal.SIGKILL)
         time.sleep(600)  # a child whose worker was killed at this step gets no further
 
@@ -272,6 +276,7 @@ def _watch_transactions(scene: _Scene) -> None:
 def _watch_learning(scene: _Scene) -> None:
     """The steps between the commits, and every draw of noise."""
     _wrap(requests, "usual_seconds", before=lambda *_: None if _in_child() else scene.reach("before the fork"))
+    _wrap(workers, "_silence", before=lambda *_: scene.reach("before the child listens"))
     _wrap(datasets, "load", before=lambda *_: scene.reach("before the data is opened"))
     _wrap(runs, "record", before=lambda connection, held, first, *_: scene.reach(f"between draw and record {first}"))
     _wrap(use_cases, "certify", lambda *_: scene.reach("before certify"), lambda *_: scene.reach("after certify"))

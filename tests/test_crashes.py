@@ -76,6 +76,8 @@ LIVES: list[tuple[dying.Plan, str | None]] = [
     ({"before keep commits": WORKER}, None),
     ({"after keep commits": WORKER}, None),
 ]
+# Once the end is written, the worker may end its child, or the test the pool, before the child gets to this step.
+OUTRUN = {"after release commits", "after fail commits"}
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def check(queue: dying.Queue, training: str, expected: str) -> None:
     """Everything that must hold for a training, whatever was killed when."""
     ended, plan = queue.row(training), queue.plans[training]
     context = f"{plan}: {ended.state}, {ended.code}"
-    assert queue.killed(training) == set(plan), context
+    assert queue.killed(training) >= set(plan) - OUTRUN, context
     assert ended.state == expected, context
     assert ended.code == (runs.FAILURE if expected == runs.FAILED else None), context
     queue.check_charged_once(training)
@@ -118,6 +120,7 @@ def storm(queue: dying.Queue, expected: dict[str, str | None]) -> None:
     with queue.pool():
         for training in expected:
             queue.ended(training)
+    assert dying.processes(queue.folder) == []
     for training, state in expected.items():
         # Where state is None, nobody knows what the child was at; an interrupted draw is the one reason to fail.
         check(queue, training, state or (runs.FAILED if interrupted(queue, training) else runs.RELEASED))
@@ -127,7 +130,7 @@ def storm(queue: dying.Queue, expected: dict[str, str | None]) -> None:
 class TestKilledChild:
     def test_at_every_step_the_training_ends_charged_once_and_drawn_once(self, queue):
         tabular, vector = queue.dataset(), queue.dataset(services.VECTOR)
-        steps = {step: state for step, state in EXPECTED.items() if step not in OF_THE_WORKER}
+        steps: dict[str, str | None] = {s: state for s, state in EXPECTED.items() if s not in OF_THE_WORKER}
         expected = {queue.training(tabular, plan={step: CHILD}): state for step, state in steps.items()}
         expected |= {queue.training(vector, services.VAPVI, {step: CHILD}): state for step, state in REGRESSION.items()}
         storm(queue, expected)

@@ -1,6 +1,7 @@
 """Datasets on disk: the same whatever the format, at random positions, all or nothing, in bounded memory."""
 
 import contextlib
+import gc
 import errno
 import itertools
 import json
@@ -267,7 +268,7 @@ class TestCrashes:
                 die_at(call, patch)
                 with contextlib.suppress(Crash):
                     accept(some_rows(), parent / "set")
-            datasets.sweep(parent, lambda: ["set"])
+            datasets.sweep(parent, list)
             outcomes.append([path.name for path in parent.iterdir()])
             if outcomes[-1]:
                 assert same(uploading.stored(parent / "set", SCHEMA), expected(some_rows()))
@@ -278,18 +279,26 @@ class TestCrashes:
     def test_sweeping_spares_what_is_whole(self, tmp_path: Path) -> None:
         accept(some_rows(), tmp_path / "set")
         (tmp_path / ".other.incoming-abc").mkdir()
-        datasets.sweep(tmp_path, lambda: ["set"])
+        datasets.sweep(tmp_path, lambda: ["other"])
         assert [path.name for path in tmp_path.iterdir()] == ["set"]
         datasets.sweep(tmp_path / "missing", list)
 
-    def test_sweeping_removes_what_nobody_knows_of(self, tmp_path: Path) -> None:
+    def test_sweeping_removes_what_an_upload_left_that_broke_off(self, tmp_path: Path) -> None:
         accept(some_rows(), tmp_path / "set")
-        datasets.sweep(tmp_path, list)
+        datasets.sweep(tmp_path, lambda: ["set"])
         assert list(tmp_path.iterdir()) == []
+
+    def test_what_may_have_been_made_known_stays(self, tmp_path: Path) -> None:
+        def then(_: object) -> None:
+            raise ConnectionError("the answer to the commit was lost")
+
+        with pytest.raises(errors.StorageFailed):
+            accept(some_rows(), tmp_path / "set", then=then)
+        assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
     def test_sweeping_spares_an_upload_that_is_under_way(self, tmp_path: Path) -> None:
         def then(_: object) -> None:
-            datasets.sweep(tmp_path, list)
+            datasets.sweep(tmp_path, lambda: ["set"])
             assert {path.name.split("-")[0] for path in tmp_path.iterdir()} == {"set", ".set.incoming"}
 
         accept(some_rows(), tmp_path / "set", then=then)
@@ -364,7 +373,11 @@ class TestMemory:
         monkeypatch.setattr(datasets, "_CHUNK", 2**18)
         limits = Limits(block=2**17, batch=2**12)
         schema = Schema(50, Discrete(5), 2)
-        few, many = (self.peak(media_type, schema, limits, tmp_path / str(units), units) for units in (600, 6000))
+        few, many = (
+            # Another test's threads may allocate meanwhile, so the lesser of two peaks counts.
+            min(self.peak(media_type, schema, limits, tmp_path / f"{units}-{turn}", units) for turn in range(2))
+            for units in (600, 6000)
+        )
         assert many <= 1.5 * few
 
     def peak(self, media_type: str, schema: Schema, limits: Limits, folder: Path, units: int) -> int:
@@ -380,6 +393,7 @@ class TestMemory:
         default = pa.default_memory_pool()
         pool = pa.proxy_memory_pool(default)  # counts from here on
         pa.set_memory_pool(pool)
+        gc.collect()
         tracemalloc.start()
         try:
             with source.open("rb") as file:

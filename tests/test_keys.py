@@ -63,7 +63,10 @@ class TestRevoke:
             keys.revoke(connection, made.id, at=NOW)
             assert keys.authenticate(connection, token) is None
             assert keys.authenticate(connection, other_token) == other
-            assert {key.name: key.revoked_at is None for key in keys.listed(connection, after=None, limit=100)[0]} == {"x": False, "y": True}
+            assert {key.name: key.revoked_at is None for key in keys.listed(connection, after=None, limit=100)[0]} == {
+                "x": False,
+                "y": True,
+            }
         for unknown in (made.id, "key_nobody"):
             with pytest.raises(errors.NoSuchKey), database.transaction(engine) as connection:
                 keys.revoke(connection, unknown, at=NOW)

@@ -20,6 +20,7 @@ LEASE = timedelta(seconds=30)
 WORKER: dict[str, Any] = {"actor": "worker", "lease": LEASE}
 TABLE = Table(np.zeros((1, 2), dtype=np.int64), np.ones((1, 2), dtype=bool), np.zeros((1, 2)))
 POLICY = Policy("dp-apvi", 1, Discrete(2), 2, TABLE, id="pol_1")
+SCHEMA = '{"horizon":1,"states":{"kind":"discrete","count":2},"actions":{"count":2},"reward":{"low":0,"high":1}}'
 EVENT = events.Event(events.GAUSSIAN, "visits", (2,), Fraction(2), Fraction(4))
 
 
@@ -60,7 +61,7 @@ def ready(engine):
     with database.transaction(engine) as connection:
         ledger.open_account(connection, "pop_1", Rho(10), name="a clinic", actor="key_1", at=NOW)
         values = {"id": "ds_1", "population": "pop_1", "owner": "key_1", "name": "icu", "state": "ready", "units": 4}
-        connection.execute(tables.datasets.insert().values(**values, schema="{}", created_at=NOW.isoformat()))
+        connection.execute(tables.datasets.insert().values(**values, schema=SCHEMA, created_at=NOW.isoformat()))
     return engine
 
 
@@ -106,7 +107,7 @@ class TestClaim:
         submit(ready)
         held = claim(ready)
         with database.transaction(ready) as connection:
-            runs.keep(connection, held, at=NOW + LEASE, lease=LEASE)
+            runs.keep(connection, held, at=NOW + LEASE, lease=LEASE, done=0)
         assert claim(ready, NOW + LEASE + timedelta(seconds=1)) is None
 
     def test_many_workers_get_one_training_each(self, make_engine, ready):
@@ -136,7 +137,7 @@ class TestFence:
         submit(ready)
         old, new = claim(ready), claim(ready, NOW + 2 * LEASE)
         acts = [
-            lambda c: runs.keep(c, old, at=NOW, lease=LEASE),
+            lambda c: runs.keep(c, old, at=NOW, lease=LEASE, done=0),
             lambda c: runs.intend(c, old, 0, [EVENT]),
             lambda c: runs.record(c, old, 0, [np.zeros(2, dtype=np.int64)]),
             lambda c: runs.release(c, old, POLICY, "{}", at=NOW),

@@ -205,6 +205,14 @@ class TestStop:
             assert queue.ended(training).state == runs.FAILED
         queue.check_charged_once(training)
 
+    @embedded
+    def test_before_the_child_listens_is_heard_all_the_same(self, queue):
+        training = queue.training(queue.dataset(), plan={"before the child listens": "child, told"})
+        with queue.pool():
+            ended = queue.ended(training)
+        assert queue.killed(training) == {"before the child listens"}
+        assert (ended.state, ended.fence) == (runs.RELEASED, 2)  # the first run stopped before it drew anything
+
 
 @contextlib.contextmanager
 def outage(engine: sa.Engine) -> Iterator[None]:

@@ -115,12 +115,14 @@ def _work() -> None:
         sa.Column("actor", sa.String(40), nullable=False),
         sa.Column("idempotency_key", sa.String(200), nullable=False),
         sa.Column("grant_id", sa.String(40)),
+        sa.Column("algorithm", sa.String(40), nullable=False),
         sa.Column("request", sa.Text, nullable=False),
         sa.Column("rho", sa.BigInteger, nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("code", sa.String(40)),
         sa.Column("stages", sa.BigInteger, nullable=False),
         sa.Column("done", sa.BigInteger, nullable=False),
+        sa.Column("attempts", sa.BigInteger, nullable=False),
         sa.Column("started_at", sa.String(32)),
         sa.Column("fence", sa.BigInteger, nullable=False),
         sa.Column("lease_until", sa.String(32)),
@@ -132,6 +134,13 @@ def _work() -> None:
         sa.CheckConstraint(
             "state IN ('queued', 'running', 'released', 'failed', 'cancelled')", name="ck_trainings_state"
         ),
+    )
+    op.create_table(
+        "uploads",
+        sa.Column("folder", sa.String(80), nullable=False),
+        sa.Column("dataset", sa.String(40), nullable=False),
+        sa.PrimaryKeyConstraint("folder", name="pk_uploads"),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets.id"], name="fk_uploads_dataset"),
     )
     op.create_table(
         "draws",

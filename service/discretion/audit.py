@@ -6,11 +6,14 @@ refused leaves no entry, and one that was accepted has the time at which it bega
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 
 from discretion import database
 from discretion.tables import audit
+
+_NUMBERING: Final = 2718281828  # any number that nobody else locks
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,9 @@ class Entry:
 
 
 def record(connection: sa.Connection, actor: str, action: str, target: str, *, at: datetime) -> None:
+    if connection.dialect.name == "postgresql":
+        # Numbers are given before the commit: one at a time, or a reader who goes on from a number misses a later one.
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_NUMBERING)))
     entry = {"at": database.stamp(at), "actor": actor, "action": action, "object": target}
     connection.execute(audit.insert().values(entry))
 

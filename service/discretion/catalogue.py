@@ -20,7 +20,7 @@ from discretion.learning import documents
 from discretion.learning.trajectories import Schema
 from discretion.privacy import tokens
 from discretion.privacy.rho import Rho
-from discretion.tables import datasets, grants, keys, populations, trainings
+from discretion.tables import datasets, grants, keys, populations, trainings, uploads
 
 EMPTY: Final = "empty"
 READY: Final = "ready"
@@ -132,7 +132,7 @@ def _visible_datasets(reader: Key) -> sa.ColumnElement[bool]:
 
 def dataset(connection: sa.Connection, reader: Key, wanted: str, *, lock: bool = False) -> Dataset:
     question = datasets.select().where(datasets.c.id == wanted, _visible_datasets(reader))
-    found = connection.execute(question.with_for_update() if lock else question).one_or_none()
+    found = connection.execute(question.with_for_update(key_share=True) if lock else question).one_or_none()
     if found is None:
         raise errors.NotFound()
     return _dataset(found)
@@ -173,24 +173,33 @@ def fill(connection: sa.Connection, dataset: str, *, units: int, folder: str) ->
     ready = {"state": READY, "units": units, "folder": folder}
     if connection.execute(datasets.update().where(empty).values(**ready)).rowcount != 1:
         raise errors.DatasetNotEmpty("This dataset has its data, or was retired; make a new dataset for other data.")
+    end_upload(connection, folder)
+
+
+def begin_upload(connection: sa.Connection, dataset: str, folder: str) -> None:
+    """Before anything is written there: what is left of it after a crash is then known to be worthless."""
+    connection.execute(uploads.insert().values(folder=folder, dataset=dataset))
+
+
+def end_upload(connection: sa.Connection, folder: str) -> None:
+    connection.execute(uploads.delete().where(uploads.c.folder == folder))
+
+
+def broken_uploads(connection: sa.Connection) -> list[str]:
+    """Folders of uploads that began and were not finished; some may still be under way."""
+    return list(connection.execute(sa.select(uploads.c.folder)).scalars())
 
 
 def retire(connection: sa.Connection, dataset: str) -> None:
     connection.execute(datasets.update().where(datasets.c.id == dataset).values(state=RETIRED))
 
 
-def folders(connection: sa.Connection) -> list[str]:
-    """Where data may lie; everything else in the store is a broken upload's."""
-    wanted = sa.select(datasets.c.folder).where(datasets.c.folder.is_not(None), datasets.c.state == READY)
-    return [str(folder) for folder in connection.execute(wanted).scalars()]
-
-
 def pending(connection: sa.Connection, dataset: str) -> list[str]:
-    """Trainings of a dataset that have not ended."""
-    wanted = sa.select(trainings.c.id).where(
-        trainings.c.dataset == dataset, trainings.c.state.in_(("queued", "running"))
-    )
-    return list(connection.execute(wanted).scalars())
+    """Trainings of a dataset that have not ended, locked."""
+    open_ones = (trainings.c.dataset == dataset) & trainings.c.state.in_(("queued", "running"))
+    wanted = sa.select(trainings.c.id).where(open_ones).order_by(trainings.c.id)
+    # All of them before the first is cancelled: a worker locks a training before its population, too.
+    return list(connection.execute(wanted.with_for_update(key_share=True)).scalars())
 
 
 # --- grants ------------------------------------------------------------------------------------------------------
@@ -200,7 +209,7 @@ def grant(connection: sa.Connection, dataset: Dataset, key: str, cap: Rho, *, at
     """Let an analyst use a dataset up to a cap inside the population's budget; one living grant for each of them."""
     analyst = (keys.c.id == key) & (keys.c.role == ANALYST) & keys.c.revoked_at.is_(None)
     # Locked, so that of two grants made at once the second sees the first.
-    if connection.execute(keys.select().where(analyst).with_for_update()).one_or_none() is None:
+    if connection.execute(keys.select().where(analyst).with_for_update(key_share=True)).one_or_none() is None:
         raise errors.InvalidParameter("key must be the id of an analyst's key that is not revoked.")
     if cap.nano <= 0:
         raise errors.InvalidRho("A grant must be of more than zero.")

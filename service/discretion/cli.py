@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import sqlalchemy as sa
 import typer
@@ -17,6 +17,7 @@ from rich.table import Column, Table
 
 import discretion
 from discretion import (
+    audit,
     certificates,
     database,
     errors,
@@ -37,6 +38,7 @@ from discretion.privacy.rho import Rho
 app = typer.Typer(name="discretion", no_args_is_help=True, add_completion=False)
 ledger_app = typer.Typer(no_args_is_help=True, help="The budget ledger.")
 app.add_typer(ledger_app, name="ledger")
+_ACTOR: Final = "command line"  # in the audit log
 keys_app = typer.Typer(no_args_is_help=True, help="The API keys, and the key that signs certificates.")
 app.add_typer(keys_app, name="keys")
 
@@ -231,9 +233,21 @@ def create_key(
     name: Annotated[str, typer.Option(help="Whose key it is.")] = "command line",
 ) -> None:
     """Make a key; its token is printed once, alone on standard output, and kept nowhere."""
+    now = datetime.now(UTC)
     with _opened() as connection:
-        made, token = keys.create(connection, name, role, at=datetime.now(UTC))
+        made, token = keys.create(connection, name, role, at=now)
+        audit.record(connection, _ACTOR, "key.create", made.id, at=now)
     typer.echo(f"{made.id}, {made.role}: {made.name}", err=True)
+    typer.echo(token)
+
+
+@keys_app.command("replace")
+def replace_token(key: Annotated[str, typer.Argument(help="The key's id.")]) -> None:
+    """Give a key another token, for whoever lost theirs: it keeps what it owns, and the old token opens nothing."""
+    now = datetime.now(UTC)
+    with _opened() as connection:
+        token = keys.replace(connection, key)
+        audit.record(connection, _ACTOR, "key.replace", key, at=now)
     typer.echo(token)
 
 
@@ -250,18 +264,22 @@ def list_keys() -> None:
 
 @keys_app.command("revoke")
 def revoke_key(key: Annotated[str, typer.Argument(help="The key's id.")]) -> None:
-    """Close a key for good."""
+    """Close a key."""
+    now = datetime.now(UTC)
     with _opened() as connection:
-        keys.revoke(connection, key, at=datetime.now(UTC))
+        keys.revoke(connection, key, at=now)
+        audit.record(connection, _ACTOR, "key.revoke", key, at=now)
     typer.echo(f"{key} opens nothing any more.")
 
 
 @keys_app.command("rotate")
 def rotate_key() -> None:
     """Sign with a new key from now on; certificates signed before stay valid."""
+    now = datetime.now(UTC)
     with _opened() as connection:
         made = signing.rotate(settings.read())
-        signing.publish(connection, made, at=datetime.now(UTC))
+        signing.publish(connection, made, at=now)
+        audit.record(connection, _ACTOR, "signing-key.rotate", made.kid[:40], at=now)
     typer.echo(f"Certificates are signed with key {made.kid} from now on.")
 
 

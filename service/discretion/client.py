@@ -18,6 +18,7 @@ certificates, public keys) comes as text, exactly as it was sent, ready for `dis
 """
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
@@ -34,6 +35,7 @@ _MEDIA_TYPES: Final = {
     ".parquet": "application/vnd.apache.parquet",
 }
 _ENDED: Final = ("released", "failed", "cancelled")
+_PATIENCE: Final = 60.0  # seconds that a service may be away
 _SECONDS: Final = 60.0  # without a word; a stream of events says one at least every fifteen
 _CHUNK: Final = 2**20
 
@@ -129,17 +131,26 @@ class Client:
         return self._get(f"/v1/trainings/{training}").json()
 
     def watch(self, training: str) -> Iterator[Document]:
-        """The training each time it changes; the last one has ended."""
-        state = None
-        while state not in _ENDED:  # a service that is restarted breaks the stream off
-            with self._http.stream("GET", f"/v1/trainings/{training}/events") as stream:
-                if stream.is_error:
-                    stream.read()
-                for line in _checked(stream).iter_lines():
-                    if line.startswith("data: "):
-                        found = json.loads(line.removeprefix("data: "))
-                        state = found["state"]
-                        yield found
+        """The training each time it changes; the last one has ended. A service that is restarted is waited for."""
+        state, away_since = None, None
+        while state not in _ENDED:
+            try:
+                for found in self._events(training):
+                    state, away_since = found["state"], None
+                    yield found
+            except httpx.TransportError:
+                away_since = away_since or time.monotonic()
+                if time.monotonic() - away_since > _PATIENCE:
+                    raise
+                time.sleep(0.5)
+
+    def _events(self, training: str) -> Iterator[Document]:
+        with self._http.stream("GET", f"/v1/trainings/{training}/events") as stream:
+            if stream.is_error:
+                stream.read()
+            for line in _checked(stream).iter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line.removeprefix("data: "))
 
     def derive(self, training: str, parameters: Document) -> Document:
         """A further policy from what a training released: ρ = 0."""

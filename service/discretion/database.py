@@ -6,7 +6,7 @@ makes each commit durable (`synchronous=FULL`): a charge that was answered must 
 goes through `snapshot`, which waits for nobody.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,11 +81,21 @@ def snapshot(made: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def page(
-    connection: sa.Connection, table: sa.Table, visible: Any, *, after: str | None, limit: int
+    connection: sa.Connection,
+    table: sa.Table,
+    visible: Any,
+    *,
+    after: str | None,
+    limit: int,
+    leaving_out: Collection[str] = (),
 ) -> tuple[list[Any], str | None]:
-    """Rows in the order of their making, from the one after `after`, and where the next page begins."""
+    """Rows in the order of their making, from the one after `after`, and where the next page begins.
+
+    `leaving_out` names columns that are too large to read for a list.
+    """
     order = [table.c.created_at, table.c.id]
-    wanted = table.select().where(visible).order_by(*order).limit(limit + 1)
+    columns = [column for column in table.c if column.name not in leaving_out]
+    wanted = sa.select(*columns).where(visible).order_by(*order).limit(limit + 1)
     if after is not None:
         last = connection.execute(sa.select(*order).where(visible, table.c.id == after)).one_or_none()
         if last is None:
@@ -142,7 +152,7 @@ def check(made: sa.Engine) -> None:
     if made.dialect.name == "sqlite" and not Path(str(made.url.database)).exists():  # connecting would make one
         raise errors.UnknownDatabase("There is no database yet; run `discretion migrate`.")
     try:
-        with made.connect() as connection:
+        with snapshot(made) as connection:
             current = MigrationContext.configure(connection).get_current_revision()
     except sa.exc.OperationalError:
         raise errors.DatabaseUnreachable("The database does not answer; check DISCRETION_DATABASE_URL.") from None

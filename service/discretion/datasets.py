@@ -76,7 +76,7 @@ def accept(
 ) -> Accepted:
     """Read, check and store an upload as the dataset `folder`, which must not hold anything yet.
 
-    `then` says to the world that it is there; if it fails, the folder does not stay.
+    `then` says to the world that it is there; if it refuses, the folder does not stay.
     """
     formats.kinds(schema)
     with _workshop(folder) as place:
@@ -98,7 +98,7 @@ def accept(
         _publish(data, folder)
         try:
             then(accepted)
-        except BaseException:
+        except errors.Refusal:  # after any other failure it may be known all the same: `sweep` finds out
             shutil.rmtree(folder)
             raise
     return accepted
@@ -128,18 +128,18 @@ def retire(folder: Path) -> None:
         raise errors.StorageFailed("The dataset could not be deleted whole; try again.") from failure
 
 
-def sweep(parent: Path, kept: Callable[[], Collection[str]]) -> None:
-    """Remove what a crash left behind: temporary folders that nobody holds, and whole ones that nobody knows of.
+def sweep(parent: Path, broken: Callable[[], Collection[str]]) -> None:
+    """Remove what a crash left behind: temporary folders that nobody holds, and whole ones of uploads that broke off.
 
-    Which ones are known is asked last: a folder that lay there with nobody at work on it has been made known by then,
-    or never will be.
+    Which ones broke off is asked last: a folder that lay there with nobody at work on it has been made known by then,
+    or never will be. A folder that nobody has heard of stays: it may be another database's.
     """
     if not parent.is_dir():
         return
     whole = [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
     _remove(parent, "*", held=False)
     orphans = [path for path in whole if not list(parent.glob(f".{glob.escape(path.name)}.{_INCOMING}-*"))]
-    for orphan in {path.name for path in orphans} - set(kept()):
+    for orphan in {path.name for path in orphans} & set(broken()):
         shutil.rmtree(parent / orphan)
 
 

@@ -49,6 +49,15 @@ def authenticate(connection: sa.Connection, token: str) -> Key | None:
     return None if found is None else _key(found)
 
 
+def replace(connection: sa.Connection, key: str) -> str:
+    """Another token for the same key, which opens again if it was revoked; the old one opens nothing."""
+    token = tokens.token()
+    renewed = {"token_hash": _hash(token), "revoked_at": None}
+    if connection.execute(keys.update().where(keys.c.id == key).values(**renewed)).rowcount != 1:
+        raise errors.NoSuchKey("There is no such key.")
+    return token
+
+
 def revoke(connection: sa.Connection, key: str, *, at: datetime) -> None:
     """From now on the token opens nothing; the row stays, so that old rows of the ledger still name somebody."""
     alive = (keys.c.id == key) & keys.c.revoked_at.is_(None)

@@ -228,7 +228,7 @@ def hash_of(row: Row) -> str:
 
 def _account(connection: sa.Connection, population: str, *, lock: bool = False) -> Any:
     wanted = populations.select().where(populations.c.id == population)
-    found = connection.execute(wanted.with_for_update() if lock else wanted).one_or_none()
+    found = connection.execute(wanted.with_for_update(key_share=True) if lock else wanted).one_or_none()
     if found is None:
         raise errors.NoSuchPopulation("There is no such population.")
     return found

@@ -10,7 +10,7 @@
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -24,7 +24,7 @@ from discretion.catalogue import Dataset
 from discretion.learning.policy import Policy
 from discretion.learning.trajectories import IntArray
 from discretion.privacy import events
-from discretion.tables import datasets, drawn, draws, policies, trainings
+from discretion.tables import drawn, draws, policies, trainings
 
 QUEUED: Final = "queued"
 RUNNING: Final = "running"
@@ -34,7 +34,7 @@ CANCELLED: Final = "cancelled"
 
 FAILURE: Final = "training_failed"  # one code for everything after the charge
 
-_MOST_CLAIMS: Final = 10  # a training that takes its worker down with it must end some day
+_MOST_ATTEMPTS: Final = 10  # a training that takes its worker down with it must end some day
 _PIECE: Final = 2**25  # bytes of drawn values in one row
 
 
@@ -46,6 +46,7 @@ class Claim:
     dataset: str
     request: str
     fence: int
+    stages: int
     elapsed: float  # seconds since the first claim, by the clock that leases are measured with
 
 
@@ -59,39 +60,51 @@ def waiting(connection: sa.Connection, *, at: datetime) -> bool:
     return connection.execute(sa.select(sa.exists().where(_claimable(at)))).scalar_one()
 
 
-def claim(connection: sa.Connection, *, actor: str, at: datetime, lease: timedelta) -> Claim | None:
+def claim(
+    connection: sa.Connection,
+    *,
+    actor: str,
+    at: datetime,
+    lease: timedelta,
+    fit: Callable[[str, Dataset, str], None] = lambda training, dataset, request: None,
+    without: Collection[str] = (),
+) -> Claim | None:
     """The oldest training that waits, or whose worker is gone; charged if it was never charged.
 
-    The ledger it is charged to is checked first: from a damaged one nothing is spent.
+    `fit` raises if this worker could not carry it out, and the ledger it is charged to is checked: then the caller's
+    transaction ends, and nothing was spent.
     """
-    oldest = trainings.select().where(_claimable(at)).order_by(trainings.c.created_at, trainings.c.id).limit(1)
-    found = connection.execute(oldest.with_for_update(skip_locked=True)).one_or_none()
+    wanted = _claimable(at) & trainings.c.id.not_in(list(without))
+    oldest = trainings.select().where(wanted).order_by(trainings.c.created_at, trainings.c.id).limit(1)
+    found = connection.execute(oldest.with_for_update(skip_locked=True, key_share=True)).one_or_none()
     if found is None:
         return None
     here = trainings.c.id == found.id
-    if found.fence >= _MOST_CLAIMS:
+    if found.attempts >= _MOST_ATTEMPTS:
         connection.execute(trainings.update().where(here).values(state=FAILED, code=FAILURE, fence=found.fence + 1))
         return None
+    dataset = catalogue.stored(connection, found.dataset)
+    fit(found.id, dataset, found.request)
     if found.state == QUEUED:
-        population = connection.execute(sa.select(datasets.c.population).where(datasets.c.id == found.dataset))
-        ledger.verify(connection, population.scalar_one(), lock=True)
+        ledger.verify(connection, dataset.population, lock=True)
         ledger.charge(connection, found.id, actor=actor, at=at)
     started = found.started_at or database.stamp(at)
     taken = {"state": RUNNING, "fence": found.fence + 1, "lease_until": database.stamp(at + lease)}
-    connection.execute(trainings.update().where(here).values(**taken, started_at=started))
+    taken |= {"attempts": found.attempts + 1, "started_at": started}
+    connection.execute(trainings.update().where(here).values(**taken))
     elapsed = max(0.0, (at - datetime.fromisoformat(started)).total_seconds())
-    return Claim(found.id, found.dataset, found.request, found.fence + 1, elapsed)
+    return Claim(found.id, found.dataset, found.request, found.fence + 1, found.stages, elapsed)
 
 
-def keep(connection: sa.Connection, held: Claim, *, at: datetime, lease: timedelta) -> None:
-    """Hold on to a training for another while, and show how far it has come."""
-    recorded = sa.select(sa.func.count()).where(draws.c.training == held.training, draws.c.recorded)
-    _write(connection, held, lease_until=database.stamp(at + lease), done=recorded.scalar_subquery())
+def keep(connection: sa.Connection, held: Claim, *, at: datetime, lease: timedelta, done: int) -> None:
+    """Hold on to a training for another while; `done` stages are shown, by the public schedule."""
+    _write(connection, held, lease_until=database.stamp(at + lease), done=done)
 
 
-def let_go(connection: sa.Connection, held: Claim, *, at: datetime) -> None:
-    """A worker that is told to stop: another may go on at once."""
-    _write(connection, held, lease_until=database.stamp(at - timedelta(microseconds=1)))
+def let_go(connection: sa.Connection, held: Claim, *, at: datetime, told: bool) -> None:
+    """Another may go on at once; a worker that was told to stop has not failed at it."""
+    attempts = trainings.c.attempts - 1 if told else trainings.c.attempts
+    _write(connection, held, lease_until=database.stamp(at - timedelta(microseconds=1)), attempts=attempts)
 
 
 def _write(connection: sa.Connection, held: Claim, **values: Any) -> None:

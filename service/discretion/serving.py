@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 _GRACE: Final = 3  # seconds that requests have to finish
 _PATIENCE: Final = 8.5  # seconds until a worker that was told to stop is killed
+_DEADLINE: Final = 9.2  # seconds after which nobody is waited for; workers end with this process
 _AGAIN: Final = 1.0  # seconds before a worker that died is started again
 
 
@@ -92,10 +93,19 @@ def serve(found: Settings) -> None:
     for wanted in (signal.SIGTERM, signal.SIGINT):
         signal.signal(wanted, stop)
     refused = threading.Event()
+    threading.Thread(target=_insist, args=(server, refused), daemon=True).start()
     with _workers(found, server, refused):
         server.run(sockets=[listening])
     if refused.is_set():
         sys.exit(1)
+
+
+def _insist(server: uvicorn.Server, refused: threading.Event) -> None:
+    """Leave in time whoever is still busy: a request that waits for the database would hold everything up."""
+    while not server.should_exit:
+        time.sleep(0.1)
+    time.sleep(_DEADLINE)
+    os._exit(int(refused.is_set()))
 
 
 def _listen(found: Settings) -> socket.socket:

@@ -79,18 +79,27 @@ trainings = sa.Table(
     sa.Column("actor", sa.String(40), nullable=False),
     sa.Column("idempotency_key", sa.String(200), nullable=False),
     sa.Column("grant_id", sa.ForeignKey("grants.id")),
+    sa.Column("algorithm", sa.String(40), nullable=False),
     sa.Column("request", sa.Text, nullable=False),  # canonical JSON, every default written out
     sa.Column("rho", sa.BigInteger, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("code", sa.String(40)),
     sa.Column("stages", sa.BigInteger, nullable=False),  # releases of the run, and its policy
     sa.Column("done", sa.BigInteger, nullable=False),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
     sa.Column("started_at", sa.String(32)),  # of the first claim: the public schedule counts from here
     sa.Column("fence", sa.BigInteger, nullable=False),  # grows with every claim: an older worker's writes are refused
     sa.Column("lease_until", sa.String(32)),
     sa.Column("created_at", sa.String(32), nullable=False),  # the order of the queue
     sa.UniqueConstraint("actor", "idempotency_key"),
     sa.CheckConstraint("state IN ('queued', 'running', 'released', 'failed', 'cancelled')", name="state"),
+)
+
+uploads = sa.Table(
+    "uploads",  # folders that an upload is about to fill: one that stays behind was broken off
+    metadata,
+    sa.Column("folder", sa.String(80), primary_key=True),
+    sa.Column("dataset", sa.ForeignKey("datasets.id"), nullable=False),
 )
 
 draws = sa.Table(

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import rfc8785
 import sqlalchemy as sa
@@ -49,7 +49,9 @@ def submit(
     body = rfc8785.dumps(request).decode()
     # Locked, so that a dataset is not retired between this look and the commit, and before the next look, so that of
     # two requests with one key the second finds what the first has made, and not that the budget is gone.
-    found = connection.execute(datasets.select().where(datasets.c.id == dataset).with_for_update()).one_or_none()
+    found = connection.execute(
+        datasets.select().where(datasets.c.id == dataset).with_for_update(key_share=True)
+    ).one_or_none()
     before = submitted(connection, actor, idempotency_key)
     if before is not None:
         if (before.dataset, before.request) != (dataset, body):
@@ -65,9 +67,11 @@ def submit(
             actor=actor,
             idempotency_key=idempotency_key,
             grant_id=grant,
+            algorithm=request["algorithm"],
             request=body,
             rho=rho.nano,
             state=runs.QUEUED,
+            attempts=0,
             stages=stages,
             done=0,
             fence=0,
@@ -80,7 +84,7 @@ def submit(
 def cancel(connection: sa.Connection, training: str, *, actor: str, at: datetime) -> None:
     """Before it started the reservation comes back; after that nothing does, and the worker's writes are refused."""
     here = trainings.c.id == training
-    found = connection.execute(trainings.select().where(here).with_for_update()).one_or_none()
+    found = connection.execute(trainings.select().where(here).with_for_update(key_share=True)).one_or_none()
     if found is None or found.state not in (runs.QUEUED, runs.RUNNING):
         raise errors.TrainingEnded("This training has ended already.")
     if found.state == runs.QUEUED:
@@ -149,8 +153,7 @@ def derive(
     if not isinstance(before.parameters, apvi.Parameters):
         raise errors.NotDerivable(f"Only {apvi.NAME} releases what further policies can be computed from.")
     after = documents.parameters_of(before.algorithm, parameters, before.schema)
-    if not isinstance(after, apvi.Parameters):
-        raise errors.NotDerivable(f"Only {apvi.NAME} releases what further policies can be computed from.")
+    assert isinstance(after, apvi.Parameters)  # of the same algorithm
     nobody = Trajectories(before.schema, before.units, ())
     curator = Curator(nobody, Rho(found.rho).exact, _Replay(connection, training))
     released = apvi.draw(curator, before.privacy, before.parameters)
@@ -172,6 +175,8 @@ def keep_derived(
 
 @dataclass(frozen=True)
 class Training:
+    """What everybody may know who sees it; `request` is left out of lists, for it may hold a table of megabytes."""
+
     id: str
     dataset: str
     actor: str
@@ -180,8 +185,13 @@ class Training:
     policy: str | None
     code: str | None
     rho: Rho
-    request: dict[str, Any]
+    algorithm: str
     created_at: str
+    request: dict[str, Any] | None = None
+
+
+_LARGE: Final = ("request",)
+_LARGE_OF_POLICIES: Final = ("document", "certificate")
 
 
 def _visible(reader: Key, table: sa.Table) -> sa.ColumnElement[bool]:
@@ -195,41 +205,58 @@ def ids_of(reader: Key) -> sa.Select[Any]:
     return sa.select(trainings.c.id).where(trainings.c.actor == reader.id)
 
 
-def get(connection: sa.Connection, reader: Key, training: str) -> Training:
+def get(connection: sa.Connection, reader: Key, training: str, *, whole: bool = True) -> Training:
     here = (trainings.c.id == training) & _visible(reader, trainings)
-    found = connection.execute(trainings.select().where(here)).one_or_none()
+    columns = [column for column in trainings.c if whole or column.name not in _LARGE]
+    found = connection.execute(sa.select(*columns).where(here)).one_or_none()
     if found is None:
-        raise errors.NotFound()
+        raise errors.NotFound
     return _training(connection, found)
 
 
 def listed(
     connection: sa.Connection, reader: Key, *, after: str | None, limit: int
 ) -> tuple[list[Training], str | None]:
-    rows, following = database.page(connection, trainings, _visible(reader, trainings), after=after, limit=limit)
+    visible = _visible(reader, trainings)
+    rows, following = database.page(connection, trainings, visible, after=after, limit=limit, leaving_out=_LARGE)
     return [_training(connection, row) for row in rows], following
 
 
 def _training(connection: sa.Connection, row: Any) -> Training:
     first = (policies.c.training == row.id) & ~policies.c.derived
     policy = connection.execute(sa.select(policies.c.id).where(first)).scalar_one_or_none()
-    progress = round(row.done / row.stages, 3)
-    request = json.loads(row.request)
+    request = getattr(row, "request", None)
     return Training(
-        row.id, row.dataset, row.actor, row.state, progress, policy, row.code, Rho(row.rho), request, row.created_at
+        id=row.id,
+        dataset=row.dataset,
+        actor=row.actor,
+        state=row.state,
+        progress=round(row.done / row.stages, 3),
+        policy=policy,
+        code=row.code,
+        rho=Rho(row.rho),
+        algorithm=row.algorithm,
+        created_at=row.created_at,
+        request=None if request is None else json.loads(request),
     )
 
 
-def policy(connection: sa.Connection, reader: Key, wanted: str) -> Any:
-    found = connection.execute(
-        policies.select().where(policies.c.id == wanted, _visible(reader, policies))
-    ).one_or_none()
+def policy(connection: sa.Connection, reader: Key, wanted: str, *columns: str) -> Any:
+    """Some columns of a policy's row."""
+    here = (policies.c.id == wanted) & _visible(reader, policies)
+    found = connection.execute(sa.select(*(policies.c[name] for name in columns)).where(here)).one_or_none()
     if found is None:
-        raise errors.NotFound()
+        raise errors.NotFound
     return found
+
+
+def document(connection: sa.Connection, policy: str) -> str:
+    """The certified bytes, for the service's own work."""
+    return str(connection.execute(sa.select(policies.c.document).where(policies.c.id == policy)).scalar_one())
 
 
 def list_policies(
     connection: sa.Connection, reader: Key, *, after: str | None, limit: int
 ) -> tuple[list[Any], str | None]:
-    return database.page(connection, policies, _visible(reader, policies), after=after, limit=limit)
+    visible = _visible(reader, policies)
+    return database.page(connection, policies, visible, after=after, limit=limit, leaving_out=_LARGE_OF_POLICIES)

@@ -5,14 +5,15 @@ with a number; whatever went wrong in it, the world learns one code. It writes w
 transactions of its own, so a run that was killed goes on from there and nothing is drawn twice for one charge.
 
 Neither a result nor a failure appears when it is ready, which would tell how long the data took, but at the next time
-of a public schedule (`requests.usual_seconds`); the worker takes no other training before that. Progress is shown at
-public ticks as well.
+of a public schedule (`requests.usual_seconds`); the worker takes no other training before that. Progress is the
+schedule's too.
 
 The process that claims is forked from, so it runs no threads and holds no connection while it forks.
 """
 
 import contextlib
 import ctypes
+import json
 import logging
 import os
 import signal
@@ -27,10 +28,12 @@ import numpy as np
 import sqlalchemy as sa
 
 from discretion import database, datasets, errors, ledger, requests, runs, signing, trainings
+from discretion.catalogue import Dataset
 from discretion.learning import learners
 from discretion.learning.curator import Curator
 from discretion.learning.trajectories import IntArray
 from discretion.privacy import events
+from discretion.privacy.rho import Rho
 from discretion.runs import Claim
 from discretion.settings import Settings
 
@@ -40,9 +43,10 @@ _ACTOR: Final = "worker"
 _IDLE: Final = 0.25  # seconds between looks at the queue
 _LOOK: Final = 0.05  # seconds between looks at the child
 _PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when it is told to stop
+_UNFIT: Final = 10.0  # seconds before a worker looks again at a training that it could not carry out
 _PR_SET_PDEATHSIG: Final = 1
 
-_RELEASED, _FAILED, _STOPPED, _LOST = 0, 1, 2, 3  # how a child ends
+_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED = range(5)  # how a child ends
 
 
 class _Stop(BaseException):
@@ -55,6 +59,7 @@ class Worker:
         self._engine = database.engine(found.database_url)
         self._lease = timedelta(seconds=found.lease_seconds)
         self._stopping = False
+        self._unfit: dict[str, float] = {}  # trainings that this worker cannot carry out, and until when not to try
 
     def run(self) -> None:
         """Until told to stop; a damaged ledger is one more reason."""
@@ -78,25 +83,41 @@ class Worker:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
+        _stop_between_draws(number, frame)  # for a child that is told before it has a handler of its own
 
     def _claim(self) -> Claim | None:
         with database.snapshot(self._engine) as connection:
             if not runs.waiting(connection, at=database.clock(connection)):
                 return None
-        with database.transaction(self._engine) as connection:
-            return runs.claim(connection, actor=_ACTOR, at=database.clock(connection), lease=self._lease)
+        self._unfit = {training: until for training, until in self._unfit.items() if until > time.monotonic()}
+        try:
+            with database.transaction(self._engine) as connection:
+                return runs.claim(
+                    connection,
+                    actor=_ACTOR,
+                    at=database.clock(connection),
+                    lease=self._lease,
+                    fit=self._check_fit,
+                    without=self._unfit,
+                )
+        except errors.Refusal as refusal:
+            _log.error("A training is left waiting: %s", refusal)
+            return None
+
+    def _check_fit(self, training: str, dataset: Dataset, request: str) -> None:
+        """What this worker lacks is found out before anything is charged: the key, the data, a request it can read."""
+        self._unfit[training] = time.monotonic() + _UNFIT
+        signing.current(self._settings)
+        datasets.units(self._settings.datasets / str(dataset.folder))
+        requests.asked(dataset, json.loads(request), ready=False)
+        del self._unfit[training]
 
     def _attend(self, held: Claim) -> None:
         """From the claim to the end of the child, and to the record of it if the child could not write one."""
         _log.info("Training %s begins.", held.training)
         now = time.monotonic()
-        try:
-            with database.snapshot(self._engine) as connection:
-                _, asked, _ = runs.work(connection, held)
-        except errors.Refusal:  # its dataset was retired a moment ago, and with it the training was cancelled
-            with contextlib.suppress(errors.LeaseLost), database.transaction(self._engine) as connection:
-                runs.fail(connection, held)
-            return
+        with database.snapshot(self._engine) as connection:
+            _, asked, _ = runs.work(connection, held)
         usual = requests.usual_seconds(asked)
         # A run that goes on keeps the beat of the first one, but does not pause again for as long as it was away.
         begun = now - held.elapsed % usual
@@ -110,9 +131,9 @@ class Worker:
             _end(child)
             if ended == _FAILED:
                 self._fail(held, usual, begun)
-            elif ended == _STOPPED:
+            elif ended in (_STOPPED, _KILLED):
                 with database.transaction(self._engine) as connection:
-                    runs.let_go(connection, held, at=database.clock(connection))
+                    runs.let_go(connection, held, at=database.clock(connection), told=ended == _STOPPED)
         except errors.LeaseLost:
             _log.info("Training %s was cancelled or taken over.", held.training)
         finally:
@@ -121,46 +142,62 @@ class Worker:
 
     def _watch(self, child: int, held: Claim, usual: float) -> int:
         """Keep the lease, at public ticks, while the child works."""
-        tick = self._tick(usual)
+        shown = _Shown(held, usual)
         told, kept = None, time.monotonic()
         while True:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
                 # What was killed may go on from what it drew, as often as `runs.claim` allows.
-                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else _STOPPED
+                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else _KILLED
             now = time.monotonic()
             if self._stopping and told is None:
                 told = now
                 os.kill(child, signal.SIGTERM)
             if told is not None and now - told > _PATIENCE:
                 return _STOPPED  # and killed: if it was drawing, that draw is lost and so is the training
-            if now - kept >= tick:
+            if now - kept >= self._tick(usual):
                 kept = now
-                self._keep(held)
+                self._keep(held, shown)
             time.sleep(_LOOK)
 
     def _tick(self, usual: float) -> float:
         return min(usual / 8, self._lease.total_seconds() / 3)
 
-    def _keep(self, held: Claim) -> None:
+    def _keep(self, held: Claim, shown: "_Shown") -> None:
         with contextlib.suppress(sa.exc.OperationalError), database.transaction(self._engine) as connection:
-            runs.keep(connection, held, at=database.clock(connection), lease=self._lease)
+            runs.keep(connection, held, at=database.clock(connection), lease=self._lease, done=shown.done)
 
     def _fail(self, held: Claim, usual: float, begun: float) -> None:
         """A failure appears at a time of the schedule too."""
-        kept = time.monotonic()
+        shown, kept = _Shown(held, usual), time.monotonic()
         end = begun + requests.due(usual, kept - begun)
         while (left := end - time.monotonic()) > 0 and not self._stopping:
             time.sleep(min(left, _LOOK))
             if time.monotonic() - kept >= self._tick(usual):
                 kept = time.monotonic()
-                self._keep(held)
+                self._keep(held, shown)
         with database.transaction(self._engine) as connection:
             if self._stopping:  # the next run fails in the same way, at its time
-                runs.let_go(connection, held, at=database.clock(connection))
+                runs.let_go(connection, held, at=database.clock(connection), told=True)
                 return
             runs.fail(connection, held)
         _log.warning("Training %s failed.", held.training)
+
+
+class _Shown:
+    """How many stages are shown as done: as many as the schedule has for the time that went by.
+
+    Those that really are done would tell how long each took, and that depends on the data.
+    """
+
+    def __init__(self, held: Claim, usual: float) -> None:
+        self._held, self._usual = held, usual
+        self._began = time.monotonic() - held.elapsed
+
+    @property
+    def done(self) -> int:
+        stages = self._held.stages
+        return min(stages - 1, int(stages * (time.monotonic() - self._began) / self._usual))
 
 
 def _end(child: int) -> None:
@@ -242,7 +279,7 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
     with database.snapshot(engine) as connection:
         dataset, asked, paid = runs.work(connection, held)
     trajectories = datasets.load(found.datasets / str(dataset.folder), asked.schema)
-    curator = Curator(trajectories, asked.cost.exact, _Journal(engine, held))
+    curator = Curator(trajectories, Rho(paid.rho).exact, _Journal(engine, held))
     with np.errstate(all="ignore"):
         learned = learners.learn(curator, asked.privacy, asked.parameters)
     key = signing.current(found)

@@ -61,7 +61,7 @@ class TestRetiring:
             _, asked, paid = runs.work(connection, held)
             assert (asked.cost.nano, paid.training) == (500_000_000, held.training)
             with pytest.raises(errors.LeaseLost):
-                runs.keep(connection, held, at=datetime.now(UTC), lease=LEASE)
+                runs.keep(connection, held, at=datetime.now(UTC), lease=LEASE, done=0)
         assert ward.budget()["charged"] == "0.5"
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ class TestRace:
     def test_exactly_the_right_number_is_admitted_whichever_process_is_asked(
         self, url: str, tmp_path: Path, capped: str
     ) -> None:
-        quiet = {"workers": 0, "requests_per_second": 1_000_000}
+        quiet: dict[str, Any] = {"workers": 0, "requests_per_second": 1_000_000}
         with (
             services.serve(tmp_path / "one", url, **quiet) as one,
             services.serve(tmp_path / "two", url, token=one.token, **quiet) as two,

@@ -41,15 +41,15 @@ def create(found: Settings) -> FastAPI:
         ledger.verify_all(connection)
     service.signing_key()
     found.datasets.mkdir(mode=0o700, parents=True, exist_ok=True)
-    datasets.sweep(found.datasets, lambda: _folders(service))
+    datasets.sweep(found.datasets, lambda: _broken_uploads(service))
     app = bare()
     app.state.service = service
     return app
 
 
-def _folders(service: Service) -> list[str]:
+def _broken_uploads(service: Service) -> list[str]:
     with service.reading() as connection:
-        return catalogue.folders(connection)
+        return catalogue.broken_uploads(connection)
 
 
 def bare() -> FastAPI:
@@ -121,4 +121,6 @@ class _Around:
         service = getattr(scope["app"].state, "service", None)
         if service is not None:
             route = getattr(scope.get("route"), "path", "other")
-            service.answered[(route, status)] += 1
+            # Whether an upload's rows were good is for its custodian alone.
+            shown = "any" if route.endswith("/trajectories") else str(status)
+            service.answered[(route, shown)] += 1

@@ -1,7 +1,5 @@
 """Health, readiness, metrics, the public keys, and documentation that needs no network."""
 
-import contextlib
-import tempfile
 from importlib.resources import files
 from typing import Any, Final
 
@@ -11,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.concurrency import run_in_threadpool
 
-from discretion import database, errors, ledger, signing, tables
+from discretion import errors, signing, tables
 from discretion.api import auth, problems, schemas
 from discretion.api.auth import Running
 from discretion.api.service import Service
@@ -37,40 +35,9 @@ async def health() -> Any:
 @router.get("/readyz", response_model=schemas.Readiness, responses={503: {"model": schemas.Readiness}})
 def readiness(service: Running) -> Any:
     """The database is the one this program knows, the store can be written, and every ledger adds up."""
-    found = {"database": _answers(service), "store": _writes(service)}
-    found["ledger"] = found["database"] and not service.damaged and _adds_up(service)
+    found = service.readiness()
     ready = all(found.values())
     return JSONResponse({"status": "ready" if ready else "not ready"} | found, 200 if ready else 503)
-
-
-def _answers(service: Service) -> bool:
-    try:
-        database.check(service.engine)
-    except (errors.Refusal, sa.exc.SQLAlchemyError):
-        return False
-    return True
-
-
-def _writes(service: Service) -> bool:
-    with (
-        contextlib.suppress(OSError),
-        tempfile.NamedTemporaryFile(dir=service.settings.datasets, prefix=".probe-") as file,
-    ):
-        file.write(b"\0")
-        file.flush()
-        return True
-    return False
-
-
-def _adds_up(service: Service) -> bool:
-    try:
-        with service.reading() as connection:
-            ledger.verify_all(connection)
-    except errors.LedgerDamaged:
-        service.damaged = True
-    except sa.exc.SQLAlchemyError:
-        return False
-    return not service.damaged
 
 
 @router.get(

@@ -3,22 +3,24 @@
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
+import sqlalchemy as sa
 from fastapi.responses import Response
 
-from discretion import audit, catalogue, trainings
+from discretion import audit, catalogue, database, errors, trainings
 from discretion.api import paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.learning import policy as artefacts
 
 room = Room("policies")
 
-_READERS = ("custodian", "analyst", "auditor")
+_READERS: Final = ("custodian", "analyst", "auditor")
+_NAMES: Final = ("id", "training", "dataset", "algorithm", "derived")
 
 
 def _name(row: Any) -> dict[str, Any]:
-    return {field: getattr(row, field) for field in ("id", "training", "dataset", "algorithm", "derived")}
+    return {field: getattr(row, field) for field in _NAMES}
 
 
 @room.route(
@@ -35,15 +37,20 @@ def derive_policy(
     """A further policy from the same private release: no patient is read, ρ = 0."""
     now = datetime.now(UTC)
     key = service.signing_key()
-    with service.reading() as connection:
-        found = trainings.get(connection, caller, training)
-        catalogue.dataset(connection, caller, found.dataset)  # still granted
-        policy, certificate = trainings.derive(connection, training, body.parameters, key)
+    if not service.deriving.acquire(blocking=False):
+        raise errors.TooManyRequests(5)
+    try:
+        with service.reading() as connection:
+            found = trainings.get(connection, caller, training, whole=False)
+            catalogue.dataset(connection, caller, found.dataset)  # still granted
+            policy, certificate = trainings.derive(connection, training, body.parameters, key)
+    finally:
+        service.deriving.release()
     with service.writing() as connection:
         trainings.keep_derived(connection, training, policy, certificate, actor=caller.id, at=now)
         audit.record(connection, caller.id, "policy.derive", str(policy.id), at=now)
         response.headers["Location"] = f"/v1/policies/{policy.id}"
-        return _name(trainings.policy(connection, caller, str(policy.id)))
+        return _name(trainings.policy(connection, caller, str(policy.id), *_NAMES))
 
 
 @room.route("GET", "/v1/policies", *_READERS, refusals=(422,), response_model=schemas.Page[schemas.PolicyName])
@@ -58,25 +65,27 @@ def list_policies(caller: Caller, service: Running, page: paging.Page) -> Any:
 def read_policy(policy: str, caller: Caller, service: Running) -> Any:
     """The certified artefact, byte for byte."""
     with service.reading() as connection:
-        document = trainings.policy(connection, caller, policy).document
+        document = trainings.policy(connection, caller, policy, "document").document
     return Response(document, media_type="application/json")
 
 
 @room.route("GET", "/v1/policies/{policy}/certificate", *_READERS, response_model=schemas.Signed)
 def read_certificate(policy: str, caller: Caller, service: Running) -> Any:
     with service.reading() as connection:
-        certificate = trainings.policy(connection, caller, policy).certificate
+        certificate = trainings.policy(connection, caller, policy, "certificate").certificate
     return Response(certificate, media_type="application/json")
 
 
 @lru_cache(16)
-def _parsed(document: str) -> artefacts.Policy:
-    return artefacts.parse(document)
+def _parsed(engine: sa.Engine, policy: str) -> artefacts.Policy:
+    """A policy never changes, so that it is read once for many decisions; who may ask was seen to before."""
+    with database.snapshot(engine) as connection:
+        return artefacts.parse(trainings.document(connection, policy))
 
 
 @room.route("POST", "/v1/policies/{policy}/decisions", *_READERS, response_model=schemas.Decision)
 def decide(policy: str, body: schemas.Question, caller: Caller, service: Running) -> Any:
     """What the policy does at a step, in a state."""
     with service.reading() as connection:
-        document = trainings.policy(connection, caller, policy).document
-    return asdict(_parsed(document).decide(body.step, body.state))
+        trainings.policy(connection, caller, policy, "id")
+    return asdict(_parsed(service.engine, policy).decide(body.step, body.state))

@@ -40,6 +40,7 @@ _STATUS: Final[dict[type[errors.Refusal], int]] = {
     errors.BodyTooLarge: 413,
     errors.UploadTooLarge: 413,
     errors.TooManyRequests: 429,
+    errors.InvalidSetting: 503,
     errors.StorageFailed: 507,
 }
 _UNREADABLE: Final = 422  # every other refusal
@@ -68,6 +69,9 @@ def answer(status: int, code: str, detail: str, headers: dict[str, str] | None =
 
 
 def refused(refusal: errors.Refusal) -> JSONResponse:
+    if isinstance(refusal, errors.InvalidSetting):  # its sentence is for whoever runs the service
+        _log.error("%s", refusal)
+        return answer(503, refusal.code, "The service is not set up as it must be; tell its operator.")
     status = next((_STATUS[kind] for kind in type(refusal).__mro__ if kind in _STATUS), _UNREADABLE)
     more: dict[str, Any] = {}
     headers: dict[str, str] = {}

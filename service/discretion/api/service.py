@@ -1,15 +1,22 @@
 """What every request shares: the settings, the database, the pace, and whether the ledger is intact."""
 
+import contextlib
+import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Final
 
 import sqlalchemy as sa
 
-from discretion import certificates, database, errors, signing
+from discretion import certificates, database, errors, ledger, signing
 from discretion.settings import Settings
+
+_DERIVATIONS: Final = 2  # at once: each holds a whole release in memory
+_SOON: Final = 2.0  # seconds that a question about readiness waits for an answer
 
 
 class Pace:
@@ -31,6 +38,61 @@ class Pace:
             raise errors.TooManyRequests(1)
 
 
+class Readiness:
+    """Whether everything is as it must be, found out by one thread at a time and no more often than it can afford.
+
+    Strangers may ask as often as they like: adding up every ledger takes at most a tenth of the time. Who asks while a
+    long check is under way is told what the last one found.
+    """
+
+    def __init__(self, service: "Service") -> None:
+        self._service = service
+        self._checking = threading.Lock()
+        self._found: dict[str, bool] | None = None
+        self._until = 0.0
+
+    def __call__(self) -> dict[str, bool]:
+        if not self._checking.acquire(timeout=-1 if self._found is None else _SOON):
+            return dict(self._found or {})
+        try:
+            if self._found is None or time.monotonic() >= self._until:
+                began = time.monotonic()
+                self._found = self._check()
+                self._until = began + 10 * (time.monotonic() - began)
+            return dict(self._found)
+        finally:
+            self._checking.release()
+
+    def _check(self) -> dict[str, bool]:
+        found = {"database": self._answers(), "store": self._writes()}
+        return found | {"ledger": found["database"] and self._adds_up()}
+
+    def _answers(self) -> bool:
+        try:
+            database.check(self._service.engine)
+        except (errors.Refusal, sa.exc.SQLAlchemyError):
+            return False
+        return True
+
+    def _writes(self) -> bool:
+        place = self._service.settings.datasets
+        with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=place, prefix=".probe-") as file:
+            file.write(b"\0")
+            file.flush()
+            return True
+        return False
+
+    def _adds_up(self) -> bool:
+        try:
+            with self._service.reading() as connection:
+                ledger.verify_all(connection)
+        except errors.LedgerDamaged:
+            self._service.damaged = True
+        except sa.exc.SQLAlchemyError:
+            return False
+        return not self._service.damaged
+
+
 class Service:
     def __init__(self, found: Settings, engine: sa.Engine) -> None:
         self.settings = found
@@ -38,7 +100,9 @@ class Service:
         self.pace = Pace(found.requests_per_second)
         self.damaged = False
         self._published: str | None = None
-        self.answered: Counter[tuple[str, int]] = Counter()
+        self.answered: Counter[tuple[str, str]] = Counter()
+        self.deriving = threading.BoundedSemaphore(_DERIVATIONS)
+        self.readiness = Readiness(self)
         self.uploading: set[str] = set()  # datasets that this process is receiving
 
     @contextmanager

@@ -65,14 +65,13 @@ def _left(connection: sa.Connection, dataset: catalogue.Dataset, caller: Key) ->
 
 
 def training_document(found: trainings.Training) -> dict[str, Any]:
-    return _summary(found) | found.request
+    return _summary(found) | (found.request or {})
 
 
 def _summary(found: trainings.Training) -> dict[str, Any]:
     """Without what was asked, which may hold a table of megabytes: for lists and events."""
-    names = ("id", "dataset", "state", "progress", "policy", "code", "created_at")
-    short = {name: getattr(found, name) for name in names} | {"rho": str(found.rho)}
-    return short | {"algorithm": found.request["algorithm"]}
+    names = ("id", "dataset", "state", "progress", "policy", "code", "algorithm", "created_at")
+    return {name: getattr(found, name) for name in names} | {"rho": str(found.rho)}
 
 
 @room.route(
@@ -143,12 +142,13 @@ def list_trainings(caller: Caller, service: Running, page: paging.Page) -> Any:
 
 @room.route("GET", "/v1/trainings/{training}", "custodian", "analyst", "admin", response_model=schemas.Training)
 def read_training(training: str, caller: Caller, service: Running) -> Any:
-    return training_document(_read(service, caller, training))
+    with service.reading() as connection:
+        return training_document(trainings.get(connection, caller, training))
 
 
 def _read(service: Service, caller: Key, training: str) -> trainings.Training:
     with service.reading() as connection:
-        return trainings.get(connection, caller, training)
+        return trainings.get(connection, caller, training, whole=False)
 
 
 @room.route("DELETE", "/v1/trainings/{training}", "analyst", refusals=(409,), response_model=schemas.Training)

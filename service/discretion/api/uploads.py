@@ -5,13 +5,16 @@ stays bounded. A sender that pauses too long is given up.
 """
 
 import asyncio
+import contextlib
+import functools
 import queue
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import sqlalchemy as sa
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
@@ -155,12 +158,22 @@ async def _store(
     def accept() -> None:
         place: Path = service.settings.datasets / folder
         try:
+            with service.writing() as connection:
+                catalogue.begin_upload(connection, found.id, folder)
             accepted = datasets.accept(pipe, media_type, found.schema, place, limits, then)
         except BaseException as failure:
             pipe.refuse()
-            loop.call_soon_threadsafe(done.set_exception, failure)
+            if isinstance(failure, errors.Refusal):
+                with contextlib.suppress(sa.exc.SQLAlchemyError), service.writing() as connection:
+                    catalogue.end_upload(connection, folder)
+            tell(functools.partial(done.set_exception, failure))
         else:
-            loop.call_soon_threadsafe(done.set_result, accepted)
+            tell(functools.partial(done.set_result, accepted))
+
+    def tell(settle: Callable[[], None]) -> None:
+        """Unless nobody listens any more: asyncio would write what it could not deliver to the log."""
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(lambda: None if done.done() else settle())
 
     done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # or its text would reach a log
     # A thread of its own: an upload may take an hour, and the others must not wait for it.

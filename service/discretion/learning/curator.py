@@ -180,18 +180,21 @@ class Curator:
         asked = [self.price(query) for query in queries]
         first = self._debit(asked)
         if self._journal is None:
-            return self._drawn(queries, asked)
+            return self._drawn(self._totals(queries), asked)
         recalled = self._journal.recall(first, asked)
         if recalled is not None:
             return [Answer(values, event) for values, event in zip(recalled, asked, strict=True)]
+        totals = self._totals(queries)  # the long part: interrupted here, nothing was drawn, and it may be done again
         self._journal.intend(first, asked)
-        answers = self._drawn(queries, asked)
+        answers = self._drawn(totals, asked)
         self._journal.record(first, [answer.grid for answer in answers])
         return answers
 
-    def _drawn(self, queries: Sequence[Query], asked: Sequence[events.Event]) -> list[Answer]:
+    def _totals(self, queries: Sequence[Query]) -> list[IntArray]:
         with np.errstate(all="ignore"):  # a warning that depends on a record would be a message about it
-            totals = sums.totals([query.statistic for query in queries], self._trajectories)
+            return sums.totals([query.statistic for query in queries], self._trajectories)
+
+    def _drawn(self, totals: Sequence[IntArray], asked: Sequence[events.Event]) -> list[Answer]:
         for total, event in zip(totals, asked, strict=True):
             total += self._noise(event, total.shape)  # in place: a table of transitions may be most of the memory
         return [Answer(total, event) for total, event in zip(totals, asked, strict=True)]
