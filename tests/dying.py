@@ -27,7 +27,7 @@ from discretion import catalogue, cli, database, datasets, ledger, requests, run
 from discretion import trainings as use_cases
 from discretion import worker as workers
 from discretion.keys import Key
-from discretion.learning import documents
+from discretion.learning import documents, sums
 from discretion.learning.curator import Curator
 from discretion.privacy import noise, tokens
 from discretion.privacy.rho import Rho
@@ -278,6 +278,7 @@ def _watch_learning(scene: _Scene) -> None:
     _wrap(requests, "usual_seconds", before=lambda *_: None if _in_child() else scene.reach("before the fork"))
     _wrap(workers, "_silence", before=lambda *_: scene.reach("before the child listens"))
     _wrap(datasets, "load", before=lambda *_: scene.reach("before the data is opened"))
+    _wrap(sums, "totals", after=lambda *_: scene.reach("after the sums"))
     _wrap(runs, "record", before=lambda connection, held, first, *_: scene.reach(f"between draw and record {first}"))
     _wrap(use_cases, "certify", lambda *_: scene.reach("before certify"), lambda *_: scene.reach("after certify"))
     _wrap(workers, "_sleep_until", before=lambda *_: scene.reach("while it waits for the schedule"))

@@ -7,8 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -252,3 +253,15 @@ def sending(
         connection.sendall(head.encode() + first)
         wait_until(lambda: stored(service) - before)
         yield connection
+
+
+def in_background(act: Callable[[], object]) -> threading.Thread:
+    """Do something meanwhile, whatever becomes of it."""
+
+    def run() -> None:
+        with contextlib.suppress(httpx.TransportError):
+            act()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread

@@ -24,7 +24,7 @@ from tests import dying, services
 from tests.dying import CHILD, WORKER
 
 # Draws 0 and 1 (visits and rewards) are asked for together, draw 2 (transitions) for the rows that those two chose.
-BEFORE_A_DRAW = ("before the data is opened", "before intend 0 commits", "before intend 2 commits")
+BEFORE_A_DRAW = ("before the data is opened", "after the sums", "before intend 0 commits", "before intend 2 commits")
 INTERRUPTED = (
     "after intend 0 commits",
     "while noise is drawn 0",

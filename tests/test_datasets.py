@@ -1,8 +1,8 @@
 """Datasets on disk: the same whatever the format, at random positions, all or nothing, in bounded memory."""
 
 import contextlib
-import gc
 import errno
+import gc
 import itertools
 import json
 import os

@@ -101,8 +101,6 @@ class TestSilence:
             lambda folder: (folder / "0000.parquet").write_text(CANARY),
             lambda folder: os.truncate(folder / "0000.parquet", 100),
             lambda folder: (folder / "0000.parquet").unlink(),
-            lambda folder: (folder / "manifest.json").write_text(f'{{"{CANARY}": '),
-            lambda folder: folder.rename(folder.with_name(CANARY)),
             columns,
         ]
         spoilt = []
@@ -119,6 +117,33 @@ class TestSilence:
             assert queue.rows(tables.policies, training) == []
         assert all(f"Training {training} failed." in queue.log for training in spoilt)
         assert [line for line in queue.log.splitlines() if not LINE.fullmatch(line)] == []
+        assert queue.exits == {0}
+
+    @embedded
+    def test_a_dataset_that_is_not_there_is_charged_for_when_it_is_back_and_others_go_on(self, queue):
+        damages = [
+            lambda folder: (folder / "manifest.json").write_text(f'{{"{CANARY}": '),
+            lambda folder: (folder / "manifest.json").write_text(f'{{"{CANARY}": 1}}'),
+            lambda folder: folder.rename(folder.with_name("elsewhere")),
+        ]
+        waiting = []
+        for damage in damages:
+            dataset = queue.dataset()
+            folder = stored(queue, dataset)
+            damage(folder)
+            waiting.append(queue.training(dataset))
+        sound = queue.training(queue.dataset())
+        with queue.pool():
+            assert queue.ended(sound).state == runs.RELEASED
+            for training in waiting:
+                assert queue.row(training).state == runs.QUEUED
+                assert [row.kind for row in queue.rows(tables.ledger, training)] == ["reserve"]
+            folder.with_name("elsewhere").rename(folder)
+            assert queue.ended(waiting[-1]).state == runs.RELEASED
+        said = [line for line in queue.log.splitlines() if not LINE.fullmatch(line)]
+        assert said
+        assert all(" ERROR discretion.worker: A training is left waiting: " in line for line in said)
+        assert CANARY not in queue.log
         assert queue.exits == {0}
 
 

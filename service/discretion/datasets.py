@@ -280,11 +280,11 @@ def _name(index: int) -> str:
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-    except OSError as failure:
+    except (OSError, ValueError) as failure:
         raise errors.StorageFailed(_GONE) from failure
-    if manifest["version"] != _VERSION:
+    if not isinstance(manifest, dict) or manifest.get("version") != _VERSION:
         raise errors.StorageFailed("The dataset was stored by another version of the service.")
-    return dict(manifest)
+    return manifest
 
 
 @dataclass(frozen=True)
