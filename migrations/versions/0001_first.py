@@ -1,6 +1,6 @@
 """Keys, populations and their ledgers, datasets, grants, trainings, their draws and their policies.
 
-The ledger and the audit log refuse UPDATE and DELETE.
+What must not change (ledger, audit log, drawn values, policies, public keys) refuses UPDATE and DELETE.
 """
 
 import sqlalchemy as sa
@@ -16,7 +16,8 @@ def upgrade() -> None:
     _results()
     _keep_the_head()
     _refuse_changes("ledger")
-    _refuse_changes("audit")
+    for table in ("audit", "drawn", "policies", "signing_keys"):
+        _refuse_changes(table)
 
 
 def _accounts() -> None:

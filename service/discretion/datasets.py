@@ -51,6 +51,7 @@ Span = tuple[int, int]  # the first position, and the one after the last
 _VERSION: Final = 1  # of the stored layout
 _BLOCK: Final = 2**26  # bytes of the records of one span, if every unit has all the steps it may
 _MOST_BLOCKS: Final = 4096
+_MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
 _CHUNK: Final = 2**24  # bytes of records dealt out at a time
 _MANIFEST: Final = "manifest.json"
 _INCOMING, _RETIRED = "incoming", "retired"
@@ -83,6 +84,7 @@ def accept(
         accepted = _spool(uploads.read(chunks, media_type, schema, place, limits or Limits()), place / "rows")
         shutil.rmtree(place / "names")
         (place / "upload").unlink(missing_ok=True)
+        check(schema, accepted.units)
         spans = _spans(accepted.units, schema)
         _deal(place, noise.permutation(accepted.units), spans, schema)
         data = place / "data"
@@ -229,11 +231,29 @@ def _append(path: Path, records: Records) -> None:
         file.write(np.ascontiguousarray(records).view(np.uint8).data)
 
 
+def _largest(schema: Schema) -> int:
+    """Bytes of a unit that has all the steps it may."""
+    return schema.per_unit * schema.horizon * uploads.record(schema).itemsize
+
+
+def _length(count: int, schema: Schema) -> int:
+    """Of a span, in units."""
+    return max(_BLOCK // _largest(schema), -(-count // _MOST_BLOCKS), 1)
+
+
 def _spans(count: int, schema: Schema) -> list[Span]:
     """Equal spans whose length is a function of public sizes alone."""
-    largest = schema.per_unit * schema.horizon * uploads.record(schema).itemsize
-    length = max(_BLOCK // largest, -(-count // _MOST_BLOCKS), 1)
+    length = _length(count, schema)
     return [(start, min(start + length, count)) for start in range(0, count, length)]
+
+
+def check(schema: Schema, count: int = 1) -> None:
+    """Refuse what could not be held in memory if every unit had all it may: no content must decide about that."""
+    if _length(count, schema) * _largest(schema) > _MOST_BYTES:
+        raise errors.ProblemTooLarge(
+            f"{count} units of {schema.per_unit} trajectories of {schema.horizon} steps cannot be read block by block; "
+            "lower max_trajectories_per_unit, the horizon or the number of columns."
+        )
 
 
 def _deal(place: Path, positions: IntArray, spans: list[Span], schema: Schema) -> None:

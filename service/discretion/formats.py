@@ -305,7 +305,7 @@ def _parquet(chunks: Iterable[bytes], schema: Schema, limits: Limits, problems: 
         for chunk in _received(chunks, limits):
             copy.write(chunk)
     row = 1
-    if not rehearsal.survived(path, limits.batch, limits.group):
+    if not rehearsal.survived(path, limits.batch, limits.group, limits.rows):
         raise problems.stop(0, "", "The file cannot be read as Parquet.")
     try:
         with rehearsal.opened(path, []) as file:

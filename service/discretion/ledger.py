@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from discretion import database, errors
 from discretion.privacy.rho import MOST, Rho
-from discretion.tables import grants, ledger, populations
+from discretion.tables import audit, datasets, grants, ledger, policies, populations, trainings
 
 OPEN: Final = "open"
 RESERVE: Final = "reserve"
@@ -289,31 +289,46 @@ def _rows(connection: sa.Connection, population: str) -> Iterator[Row]:
 def reckon(population: str, rows: Iterable[Row]) -> Reckoning:
     """Follow the chain from its beginning and add it up; needs no database. What does not hold is refused."""
     total = reserved = charged = sequence = 0
-    held: dict[str | None, int] = {}  # by training
+    held: dict[str, int] = {}  # by training
     head = _GENESIS
     for row in rows:
         sequence += 1
-        whole = (row.population, row.sequence, row.previous_hash, row.hash) == (
+        linked = (row.population, row.sequence, row.previous_hash, row.hash) == (
             population,
             sequence,
             head,
             hash_of(row),
         )
-        if not whole:
+        if not linked or not _makes_sense(row, held):
             raise errors.LedgerDamaged(
                 f"The ledger of {population} is broken at row {sequence}; restore it from a backup."
             )
         head = row.hash
         total += row.rho if row.kind in (OPEN, ADJUST) else 0
         charged += row.rho if row.kind == CHARGE else 0
-        moved = {RESERVE: row.rho, CHARGE: -row.rho, GIVE_BACK: -row.rho}.get(row.kind, 0)
-        held[row.training] = held.get(row.training, 0) + moved
-        reserved += moved
-        if held[row.training] < 0 or reserved + charged > total:
+        reserved += {RESERVE: row.rho, CHARGE: -row.rho, GIVE_BACK: -row.rho}.get(row.kind, 0)
+        if row.kind in (RESERVE, CHARGE, GIVE_BACK):
+            held[str(row.training)] = row.rho if row.kind == RESERVE else 0
+        if reserved + charged > total:
             raise errors.LedgerDamaged(
                 f"The ledger of {population} overspends at row {sequence}; restore it from a backup."
             )
+    if sequence == 0:
+        raise errors.LedgerDamaged(f"The ledger of {population} is empty; restore it from a backup.")
     return Reckoning(Balance(Rho(total), Rho(reserved), Rho(charged)), sequence, head)
+
+
+def _makes_sense(row: Row, held: dict[str, int]) -> bool:
+    """A budget opens once, a training reserves once, and what it reserved leaves once and whole."""
+    if row.sequence == 1 or row.kind == OPEN:
+        return row.sequence == 1 and row.kind == OPEN and row.rho > 0
+    if row.kind == RESERVE:
+        return row.rho > 0 and row.training is not None and row.training not in held
+    if row.kind in (CHARGE, GIVE_BACK):
+        return row.rho > 0 and row.training is not None and held.get(row.training) == row.rho
+    if row.kind == ADJUST:
+        return bool(row.reason) and row.training is None
+    return row.kind == DRAW and row.rho == 0
 
 
 def verify(connection: sa.Connection, population: str, *, lock: bool = False) -> Balance:
@@ -336,8 +351,35 @@ def verify(connection: sa.Connection, population: str, *, lock: bool = False) ->
 
 
 def verify_all(connection: sa.Connection) -> int:
-    """How many populations there are, once each of them adds up."""
+    """How many populations there are, once each of them adds up and nothing else in the database contradicts them."""
     names = connection.execute(sa.select(populations.c.id).order_by(populations.c.id)).scalars().all()
     for name in names:
         verify(connection, name)
+    _cross_check(connection)
     return len(names)
+
+
+def _cross_check(connection: sa.Connection) -> None:
+    """What was opened, started or used elsewhere has its row here."""
+    known = sa.select(populations.c.id)
+    paid = sa.select(ledger.c.training).where(ledger.c.kind == CHARGE)
+    returned = sa.select(ledger.c.training).where(ledger.c.kind == GIVE_BACK)
+    used = (
+        sa.select(sa.func.coalesce(sa.func.sum(trainings.c.rho), 0))
+        .where(trainings.c.grant_id == grants.c.id, trainings.c.id.not_in(returned))
+        .correlate(grants)
+        .scalar_subquery()
+    )
+    started = trainings.c.state.in_(("running", "released", "failed"))
+    contradictions = {
+        "a population that was opened is missing": sa.select(audit.c.object).where(
+            audit.c.action == "population.create", audit.c.object.not_in(known)
+        ),
+        "a dataset has no population": sa.select(datasets.c.id).where(datasets.c.population.not_in(known)),
+        "a training was started and not charged": sa.select(trainings.c.id).where(started, trainings.c.id.not_in(paid)),
+        "a policy was released and not charged": sa.select(policies.c.id).where(policies.c.training.not_in(paid)),
+        "a grant does not add up": sa.select(grants.c.id).where(grants.c.used != used),
+    }
+    for words, question in contradictions.items():
+        if (found := connection.execute(question.limit(1)).scalar()) is not None:
+            raise errors.LedgerDamaged(f"In the database {words} ({found}); restore it from a backup.")

@@ -5,7 +5,10 @@ of memory. `formats` starts this file as a program, by itself so that it starts 
 what was read here to the end. What can be refused with a reason is left to `formats`: here it counts as read.
 """
 
+import ctypes
+import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +19,8 @@ import pyarrow.parquet
 
 _MEMORY: Final = 4 * 2**30  # bytes of addresses, a third of them the libraries' own
 _FOOTER: Final = 2**24  # bytes of the texts, and entries of the lists, in the footer
+_SECONDS: Final = 600.0
+_PR_SET_PDEATHSIG: Final = 1
 _BUFFER: Final = 2**20  # bytes read at a time
 
 
@@ -29,17 +34,25 @@ def opened(path: Path, dictionaries: list[str]) -> Any:
     )
 
 
-def survived(path: Path, batch: int, group: int) -> bool:
-    """Whether a process of its own could read the file, in batches and row groups of these sizes."""
-    command = [sys.executable, "-I", __file__, str(path), str(batch), str(group)]
+def survived(path: Path, batch: int, group: int, rows: int) -> bool:
+    """Whether a process of its own could read the file, in batches and row groups of these sizes, in time.
+
+    It ends with the thread that started it.
+    """
+    command = [sys.executable, "-I", __file__, str(path), str(batch), str(group), str(rows), str(os.getpid())]
     environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"}  # the others reserve addresses they do not use
     quiet = subprocess.DEVNULL  # what a crash prints may hold values
-    run = subprocess.run(command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, check=False)
+    try:
+        run = subprocess.run(command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
     return run.returncode == 0
 
 
-def _read(path: Path, batch: int, group: int) -> None:
+def _read(path: Path, batch: int, group: int, most: int) -> None:
     with opened(path, []) as file:
+        if file.metadata.num_rows > most:
+            return
         groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
         columns = [part.column(index) for part in groups for index in range(part.num_columns)]
         if any(part.total_byte_size > group for part in groups) or any(
@@ -52,11 +65,14 @@ def _read(path: Path, batch: int, group: int) -> None:
             rows.validate(full=True)
 
 
-def _main(path: str, batch: str, group: str) -> int:
+def _main(path: str, batch: str, group: str, most: str, parent: str) -> int:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(parent):
+        return 1
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     try:
-        _read(Path(path), int(batch), int(group))
+        _read(Path(path), int(batch), int(group), int(most))
     except MemoryError:
         return 1
     except (pa.ArrowException, OSError, ValueError, KeyError):

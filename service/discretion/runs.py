@@ -47,6 +47,7 @@ class Claim:
     request: str
     fence: int
     stages: int
+    exhausted: bool  # tried too often: it has failed, and only that is left to say
     elapsed: float  # seconds since the first claim, by the clock that leases are measured with
 
 
@@ -80,11 +81,10 @@ def claim(
     if found is None:
         return None
     here = trainings.c.id == found.id
-    if found.attempts >= _MOST_ATTEMPTS:
-        connection.execute(trainings.update().where(here).values(state=FAILED, code=FAILURE, fence=found.fence + 1))
-        return None
+    exhausted = found.attempts >= _MOST_ATTEMPTS
     dataset = catalogue.stored(connection, found.dataset)
-    fit(found.id, dataset, found.request)
+    if not exhausted:
+        fit(found.id, dataset, found.request)
     if found.state == QUEUED:
         ledger.verify(connection, dataset.population, lock=True)
         ledger.charge(connection, found.id, actor=actor, at=at)
@@ -93,7 +93,7 @@ def claim(
     taken |= {"attempts": found.attempts + 1, "started_at": started}
     connection.execute(trainings.update().where(here).values(**taken))
     elapsed = max(0.0, (at - datetime.fromisoformat(started)).total_seconds())
-    return Claim(found.id, found.dataset, found.request, found.fence + 1, found.stages, elapsed)
+    return Claim(found.id, found.dataset, found.request, found.fence + 1, found.stages, exhausted, elapsed)
 
 
 def keep(connection: sa.Connection, held: Claim, *, at: datetime, lease: timedelta, done: int) -> None:

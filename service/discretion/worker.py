@@ -121,6 +121,10 @@ class Worker:
         usual = requests.usual_seconds(asked)
         # A run that goes on keeps the beat of the first one, but does not pause again for as long as it was away.
         begun = now - held.elapsed % usual
+        if held.exhausted:
+            with contextlib.suppress(errors.LeaseLost):
+                self._fail(held, usual, begun)
+            return
         self._engine.dispose()  # a forked child must not inherit a connection
         parent = os.getpid()
         child = os.fork()
@@ -147,6 +151,9 @@ class Worker:
         while True:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
+                if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _LOST:
+                    # It found out when it next wrote something. The world hears at the next tick, as if it had not.
+                    time.sleep(max(0.0, kept + self._tick(usual) - time.monotonic()))
                 # What was killed may go on from what it drew, as often as `runs.claim` allows.
                 return os.WEXITSTATUS(status) if os.WIFEXITED(status) else _KILLED
             now = time.monotonic()

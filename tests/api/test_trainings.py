@@ -1,6 +1,5 @@
 """Plans and trainings: what they are asked with, what they cost, and how they come to their end."""
 
-import shutil
 from typing import Any
 
 import pytest
@@ -175,7 +174,7 @@ class TestATraining:
         dataset = services.ready_dataset(hospital.custodian, units=20)
         services.grant(hospital.custodian, dataset, analyst)
         (folder,) = services.stored(hospital.service) - before
-        shutil.rmtree(hospital.service.folder / "data" / "datasets" / folder)
+        (hospital.service.folder / "data" / "datasets" / folder / "0000.parquet").write_bytes(b"torn")
         made = services.submit(analyst, dataset).json()["id"]
         found = services.ended(analyst, made)
         assert (found["state"], found["code"], found["policy"]) == ("failed", "training_failed", None)

@@ -1,15 +1,17 @@
 """Who asks, what their role may do at all, and how often; before anything of the request's body is read."""
 
+import asyncio
 import hmac
 import json
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Annotated, Any, Final, NoReturn
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from discretion import database, errors, keys
 from discretion.api import problems
@@ -19,6 +21,8 @@ from discretion.keys import Key
 _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9_\-.~+/=]{8,4096})", re.IGNORECASE)
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # what no database takes in a text
 _DEEPEST: Final = 64
+_SMALL: Final = 2**14  # bytes that are parsed on the spot
+_MOST: Final = {b"{": 10_000, b"[": 2_000_000, b'"': 200_000}  # in a body: an empty object takes 60 bytes and more
 _PLACEHOLDER: Final = re.compile(r"\{\w+\}")
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -75,14 +79,15 @@ class Guarded(APIRoute):
             if not all(value.isascii() and value.isprintable() for value in request.path_params.values()):
                 raise errors.NotFound
             if has_body:
-                await _read_json(request, service.settings.max_body_megabytes * 2**20)
+                await _read_json(request, service)
             return await inner(request)
 
         return handler
 
 
-async def _read_json(request: Request, most: int) -> None:
+async def _read_json(request: Request, service: Service) -> None:
     """Leave the body where the framework finds it, read as strictly as it was written."""
+    most = service.settings.max_body_megabytes * 2**20
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/json":
         raise errors.InvalidRequest("Send JSON, with the header `Content-Type: application/json`.")
@@ -90,12 +95,30 @@ async def _read_json(request: Request, most: int) -> None:
     if (request.headers.get("content-length") or "0").zfill(20) > str(most).zfill(20):
         raise too_large
     body = bytearray()
-    async for chunk in request.stream():
+    async for chunk in received(request, service.settings.stall_seconds):
         body += chunk
         if len(body) > most:
             raise too_large
     request._body = bytes(body)
-    request._json = await run_in_threadpool(parse_json, request._body)
+    if len(body) < _SMALL:
+        request._json = parse_json(request._body)
+        return
+    async with service.parsing:  # one at a time: a large body takes many times its size
+        request._json = await run_in_threadpool(parse_json, request._body)
+
+
+async def received(request: Request, stall: float) -> AsyncIterator[bytes]:
+    """What the sender sends, as long as they keep sending."""
+    stream = request.stream()
+    while True:
+        try:
+            chunk = await asyncio.wait_for(anext(stream), stall)
+        except StopAsyncIteration:
+            return
+        except (TimeoutError, ClientDisconnect):
+            raise errors.UploadInterrupted("What was sent stopped half-way; nothing was kept. Send it again.") from None
+        if chunk:
+            yield chunk
 
 
 def parse_json(body: bytes) -> Any:
@@ -108,6 +131,8 @@ def parse_json(body: bytes) -> Any:
     def refuse(constant: str) -> NoReturn:
         raise errors.InvalidRequest(f"{constant} is no JSON number.")
 
+    if any(body.count(sign) > most for sign, most in _MOST.items()):
+        raise errors.InvalidRequest("The body has too many parts; give tables as lists of numbers.")
     try:
         parsed = json.loads(body.decode("utf-8"), object_pairs_hook=once, parse_constant=refuse)
     except (ValueError, RecursionError):
@@ -152,7 +177,7 @@ class Room:
         self, method: str, path: str, *roles: str, refusals: tuple[int, ...] = (), status: int = 200, **more: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         always = (401, 403, 429, 503) + ((404,) if _PLACEHOLDER.search(path) else ())
-        always += (413, 422) if method in ("POST", "PATCH") else ()
+        always += (408, 413, 422) if method in ("POST", "PATCH") else ()
         extra = more.pop("openapi_extra", {}) | {"x-roles": list(roles), "security": [{"bearer": []}]}
 
         def add(endpoint: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,6 +29,7 @@ def create_dataset(body: schemas.NewDataset, caller: Caller, service: Running) -
     if (body.population is None) == (body.budget is None):
         raise errors.InvalidRequest("Give either `population` or `budget`.")
     schema, labels = documents.schema_of(_schema(body))
+    store.check(schema)
     formats.kinds(schema)  # columns that no upload could have are refused now
     now = datetime.now(UTC)
     with service.writing() as connection:

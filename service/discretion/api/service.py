@@ -1,5 +1,6 @@
 """What every request shares: the settings, the database, the pace, and whether the ledger is intact."""
 
+import asyncio
 import contextlib
 import tempfile
 import threading
@@ -39,31 +40,19 @@ class Pace:
 
 
 class Readiness:
-    """Whether everything is as it must be, found out by one thread at a time and no more often than it can afford.
+    """Whether everything is as it must be.
 
-    Strangers may ask as often as they like: adding up every ledger takes at most a tenth of the time. Who asks while a
-    long check is under way is told what the last one found.
+    Strangers may ask as often as they like: one thread at a time adds the ledgers up, for at most a tenth of the time.
+    Who asks while a long check is under way is told what the last one found.
     """
 
     def __init__(self, service: "Service") -> None:
         self._service = service
         self._checking = threading.Lock()
-        self._found: dict[str, bool] | None = None
+        self._intact: bool | None = None
         self._until = 0.0
 
     def __call__(self) -> dict[str, bool]:
-        if not self._checking.acquire(timeout=-1 if self._found is None else _SOON):
-            return dict(self._found or {})
-        try:
-            if self._found is None or time.monotonic() >= self._until:
-                began = time.monotonic()
-                self._found = self._check()
-                self._until = began + 10 * (time.monotonic() - began)
-            return dict(self._found)
-        finally:
-            self._checking.release()
-
-    def _check(self) -> dict[str, bool]:
         found = {"database": self._answers(), "store": self._writes()}
         return found | {"ledger": found["database"] and self._adds_up()}
 
@@ -83,6 +72,18 @@ class Readiness:
         return False
 
     def _adds_up(self) -> bool:
+        if not self._checking.acquire(timeout=-1 if self._intact is None else _SOON):
+            return bool(self._intact)
+        try:
+            began = time.monotonic()
+            if self._intact is None or began >= self._until:
+                self._intact = self._verified()
+                self._until = time.monotonic() + 9 * (time.monotonic() - began)
+            return self._intact and not self._service.damaged
+        finally:
+            self._checking.release()
+
+    def _verified(self) -> bool:
         try:
             with self._service.reading() as connection:
                 ledger.verify_all(connection)
@@ -101,6 +102,7 @@ class Service:
         self.damaged = False
         self._published: str | None = None
         self.answered: Counter[tuple[str, str]] = Counter()
+        self.parsing = asyncio.Semaphore(1)
         self.deriving = threading.BoundedSemaphore(_DERIVATIONS)
         self.readiness = Readiness(self)
         self.uploading: set[str] = set()  # datasets that this process is receiving

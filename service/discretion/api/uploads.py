@@ -17,10 +17,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
 
 from discretion import audit, catalogue, datasets, errors
-from discretion.api import schemas
+from discretion.api import auth, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.api.service import Service
 from discretion.formats import Limits
@@ -79,20 +78,6 @@ class _Pipe:
 
     def refuse(self) -> None:
         self._refused.set()
-
-
-async def _received(request: Request, stall: float) -> AsyncIterator[bytes]:
-    """What the sender sends, as long as they keep sending."""
-    stream = request.stream()
-    while True:
-        try:
-            chunk = await asyncio.wait_for(anext(stream), stall)
-        except StopAsyncIteration:
-            return
-        except (TimeoutError, ClientDisconnect):
-            raise errors.UploadInterrupted(_INTERRUPTED) from None
-        if chunk:
-            yield chunk
 
 
 @room.route(
@@ -158,8 +143,7 @@ async def _store(
     def accept() -> None:
         place: Path = service.settings.datasets / folder
         try:
-            with service.writing() as connection:
-                catalogue.begin_upload(connection, found.id, folder)
+            begin()
             accepted = datasets.accept(pipe, media_type, found.schema, place, limits, then)
         except BaseException as failure:
             pipe.refuse()
@@ -170,6 +154,13 @@ async def _store(
         else:
             tell(functools.partial(done.set_result, accepted))
 
+    def begin() -> None:
+        try:
+            with service.writing() as connection:
+                catalogue.begin_upload(connection, found.id, folder)
+        except sa.exc.OperationalError:  # an embedded database's disk is the store's
+            raise errors.StorageFailed("The upload could not be stored, and nothing of it was kept.") from None
+
     def tell(settle: Callable[[], None]) -> None:
         """Unless nobody listens any more: asyncio would write what it could not deliver to the log."""
         with contextlib.suppress(RuntimeError):
@@ -178,5 +169,5 @@ async def _store(
     done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # or its text would reach a log
     # A thread of its own: an upload may take an hour, and the others must not wait for it.
     threading.Thread(target=accept, daemon=True).start()
-    await pipe.fill(_received(request, service.settings.stall_seconds))
+    await pipe.fill(auth.received(request, service.settings.stall_seconds))
     return await done
