@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -244,7 +245,8 @@ class TestGarbage:
         limits: list[tuple[int, int]] = []
         monkeypatch.setattr(resource, "setrlimit", lambda which, to: limits.append(to))
         monkeypatch.setattr(rehearsal, "_read", hungry)
-        assert rehearsal._main(str(tmp_path / "file"), "1", "1") == 1
+        monkeypatch.setattr(rehearsal, "_PR_SET_PDEATHSIG", -1)  # this process is not to die with its parent
+        assert rehearsal._main(str(tmp_path / "file"), "1", "1", "1", str(os.getppid())) == 1
         assert limits == [(0, 0), (4 * 2**30, 4 * 2**30)]
 
     @settings(deadline=None, max_examples=50)

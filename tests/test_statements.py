@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -67,3 +68,48 @@ class TestReckon:
     def test_what_is_no_ledger_is_refused(self, movements, text):
         with pytest.raises(errors.LedgerDamaged):
             statements.reckon(text.encode(), movements[1][0])
+
+
+def chained(*moves):
+    """Rows that are linked as they must be, whatever they say."""
+    rows, head = [], "0" * 64
+    for number, (kind, rho, training, reason) in enumerate(moves, start=1):
+        row = ledger.Row("pop_1", number, "2026", kind, rho, training, "key_1", reason, head, "")
+        rows.append(replace(row, hash=ledger.hash_of(row)))
+        head = rows[-1].hash
+    return rows
+
+
+OPEN = ("open", 10, None, None)
+RESERVE = ("reserve", 3, "tr_1", None)
+
+
+class TestSense:
+    def test_of_what_the_service_writes_is_seen(self):
+        moves = [OPEN, RESERVE, ("charge", 3, "tr_1", None), ("draw", 0, "tr_1", None), ("adjust", -7, None, "less")]
+        assert ledger.reckon("pop_1", chained(*moves)).balance.charged == Rho(3)
+
+    @pytest.mark.parametrize(
+        "moves",
+        [
+            [],
+            [RESERVE],
+            [("open", 0, None, None)],
+            [OPEN, OPEN],
+            [OPEN, ("charge", 3, "tr_1", None)],
+            [OPEN, ("charge", -1, None, None)],
+            [OPEN, ("reserve", -3, "tr_1", None)],
+            [OPEN, ("reserve", 3, None, None)],
+            [OPEN, RESERVE, RESERVE],
+            [OPEN, RESERVE, ("charge", 1, "tr_1", None)],
+            [OPEN, RESERVE, ("charge", 3, "tr_1", None), ("give_back", 3, "tr_1", None)],
+            [OPEN, RESERVE, ("give_back", 3, "tr_1", None), RESERVE],
+            [OPEN, ("adjust", 5, None, None)],
+            [OPEN, ("draw", 1, "tr_1", None)],
+            [OPEN, ("refund", 1, "tr_1", None)],
+            [OPEN, ("reserve", 11, "tr_1", None)],
+        ],
+    )
+    def test_is_asked_of_every_row_and_not_only_its_hash(self, moves):
+        with pytest.raises(errors.LedgerDamaged):
+            ledger.reckon("pop_1", chained(*moves))

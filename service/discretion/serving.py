@@ -24,7 +24,7 @@ import uvicorn
 
 from discretion import audit, database, errors, keys, settings
 from discretion.api import app as api
-from discretion.api import connections
+from discretion.api import connections, uploads
 from discretion.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -100,8 +100,16 @@ def serve(found: Settings) -> None:
     threading.Thread(target=_insist, args=(server, refused), daemon=True).start()
     with _workers(found, server, refused):
         server.run(sockets=[listening])
+        _let_uploads_clean_up()
     if refused.is_set():
         sys.exit(1)
+
+
+def _let_uploads_clean_up() -> None:
+    """Those that the end has broken off remove what they had stored."""
+    for thread in threading.enumerate():
+        if thread.name == uploads.THREAD:
+            thread.join(2)
 
 
 def _insist(server: uvicorn.Server, refused: threading.Event) -> None:

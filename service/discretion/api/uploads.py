@@ -28,6 +28,7 @@ from discretion.privacy import tokens
 
 room = Room("datasets")
 
+THREAD: Final = "upload"
 _WAITING: Final = 8  # chunks between the network and the disk
 _DROPPED: Final = 2**26  # bytes taken after a refusal
 _INTERRUPTED: Final = "The upload stopped half-way; nothing was kept. Send it again."
@@ -168,6 +169,6 @@ async def _store(
 
     done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # or its text would reach a log
     # A thread of its own: an upload may take an hour, and the others must not wait for it.
-    threading.Thread(target=accept, daemon=True).start()
+    threading.Thread(target=accept, name=THREAD, daemon=True).start()
     await pipe.fill(auth.received(request, service.settings.stall_seconds))
     return await done
