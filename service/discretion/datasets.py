@@ -20,10 +20,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -49,10 +50,11 @@ from discretion.uploads import Records
 Span = tuple[int, int]  # the first position, and the one after the last
 
 _VERSION: Final = 1  # of the stored layout
-_BLOCK: Final = 2**26  # bytes of the records of one span, if every unit has all the steps it may
+_BLOCK: Final = 2**25  # bytes of the records of one span, if every unit has all the steps it may
 _MOST_BLOCKS: Final = 4096
 _MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
-_CHUNK: Final = 2**24  # bytes of records dealt out at a time
+_THREADS: Final = 2  # that write files
+_CHUNK: Final = 2**23  # bytes of records dealt out at a time
 _MANIFEST: Final = "manifest.json"
 _INCOMING, _RETIRED = "incoming", "retired"
 _GONE: Final = "There is no dataset that can be read here; it was retired or never stored."
@@ -89,10 +91,10 @@ def accept(
         _deal(place, noise.permutation(accepted.units), spans, schema)
         data = place / "data"
         data.mkdir(mode=0o700)
-        for index, _ in enumerate(spans):
-            dealt = place / str(index)
-            _store(np.fromfile(dealt, uploads.record(schema)), data / _name(index), schema)
-            dealt.unlink()
+        small = _length(accepted.units, schema) * _largest(schema) <= _BLOCK
+        with ThreadPoolExecutor(_THREADS if small else 1) as pool:  # of large ones, one fits into memory
+            for stored in [pool.submit(_store, place / str(i), data / _name(i), schema) for i in range(len(spans))]:
+                stored.result()
         manifest = {"version": _VERSION, "units": accepted.units, "spans": spans}
         (data / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         _sync(data / _MANIFEST)
@@ -215,9 +217,9 @@ def _sync(path: Path) -> None:
 # --- from the order of arrival to the order of positions ---------------------------------------------------------
 
 
-def _spool(batches: Iterable[Records], path: Path) -> Accepted:
+def _spool(batches: Iterator[Records], path: Path) -> Accepted:
     last, trajectories, transitions = -1, 0, 0
-    for records in batches:
+    for records in formats.ahead(batches):
         _append(path, records)
         last = int(records["unit"][-1])
         trajectories += int(np.count_nonzero(records["step"] == 1))
@@ -259,21 +261,30 @@ def check(schema: Schema, count: int = 1) -> None:
 def _deal(place: Path, positions: IntArray, spans: list[Span], schema: Schema) -> None:
     """Put each unit's rows, with its position for its ordinal, into the file of its span."""
     kind = uploads.record(schema)
-    length = spans[0][1]
     with (place / "rows").open("rb") as rows:
-        while len(records := np.fromfile(rows, kind, max(1, _CHUNK // kind.itemsize))):
-            records["unit"] = positions[records["unit"]]
-            index = records["unit"] // length
-            order = np.argsort(index, kind="stable")
-            present, starts = np.unique(index[order], return_index=True)
-            for span, part in zip(present, np.split(order, starts[1:]), strict=True):
-                _append(place / str(span), records[part])
+        for parts in formats.ahead(_parts(rows, kind, positions, spans[0][1])):
+            for span, records in parts:
+                _append(place / str(span), records)
     (place / "rows").unlink()
 
 
-def _store(records: Records, path: Path, schema: Schema) -> None:
+def _parts(
+    rows: BinaryIO, kind: np.dtype[np.void], positions: IntArray, length: int
+) -> Iterator[list[tuple[int, Records]]]:
+    """The rows chunk by chunk, each by span, in the order of arrival."""
+    while len(records := np.fromfile(rows, kind, max(1, _CHUNK // kind.itemsize))):
+        records["unit"] = positions[records["unit"]]
+        index = (records["unit"] // length).astype(np.uint16)  # sorted by its digits, which is fastest
+        ordered = records[np.argsort(index, kind="stable")]
+        ends = np.cumsum(np.bincount(index))
+        yield [(int(span), ordered[ends[span - 1] if span else 0 : ends[span]]) for span in np.unique(index)]
+
+
+def _store(dealt: Path, path: Path, schema: Schema) -> None:
     """One row a record, by position; how a trajectory ended stands in its last row."""
-    records = records[np.argsort(records["unit"], kind="stable")]
+    records = np.fromfile(dealt, uploads.record(schema))
+    dealt.unlink()
+    records = records[_by_unit(records["unit"])]
     full, said = records["step"] == schema.horizon, records["terminated"]
     ended = np.where(full, said == 1, said != 0)
     last = np.append(records["step"][1:] == 1, True)
@@ -281,8 +292,17 @@ def _store(records: Records, path: Path, schema: Schema) -> None:
     columns = {name: pa.array(records[name]) for name in ("unit", "step", "action", "reward")}
     columns |= _flat("state", records["state"]) | _flat("final", records["next"])
     columns["ending"] = pa.array(np.where(last, ending, ENDED).astype(np.int8))
-    pyarrow.parquet.write_table(pa.table(columns), path, compression="zstd", compression_level=1)
+    pyarrow.parquet.write_table(pa.table(columns), path, compression="snappy")
     _sync(path)
+
+
+def _by_unit(units: IntArray) -> IntArray:
+    """The order that sorts rows of which each unit's stand together: whole units are moved."""
+    starts = np.flatnonzero(np.append(True, units[1:] != units[:-1]))
+    order = np.argsort(units[starts])
+    lengths = np.diff(np.append(starts, len(units)))[order]
+    shifts = starts[order] - (np.cumsum(lengths) - lengths)
+    return np.arange(len(units)) + np.repeat(shifts, lengths)
 
 
 def _flat(name: str, values: NDArray[Any]) -> dict[str, pa.Array]:

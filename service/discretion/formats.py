@@ -8,9 +8,10 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from discretion.learning.trajectories import Discrete, Schema
 
 Parsed = Iterator[tuple[int, pa.Table]]  # the number of the first data row, and some rows
 
+_T = TypeVar("_T")
 _BOM: Final = b"\xef\xbb\xbf"  # spreadsheets put it before UTF-8
 
 
@@ -186,20 +188,20 @@ def _header(line: bytes, problems: Problems) -> list[str]:
 def _csv_table(block: bytes, first: int, names: list[str], problems: Problems) -> pa.Table:
     def skip(row: Any) -> str:
         reason = f"The row has {row.actual_columns} values, the header {row.expected_columns} columns."
-        problems.add([first + row.number - 1], "", reason)
+        skipped.append(Problem(first + row.number - 1, "", reason))
         return "skip"
 
     read = pyarrow.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(block) + 1)
     # Every line is a row, or the numbers of the rows would not be those that the sender counts.
     parse = pyarrow.csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip)
     convert = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    before = len(problems.found)
+    skipped: list[Problem] = []
     try:
         table = pyarrow.csv.read_csv(pa.BufferReader(block), read, parse, convert)
     except pa.ArrowException:
         table = None
-    if len(problems.found) > before:
-        raise InvalidUpload(problems.found)
+    if skipped:
+        raise InvalidUpload([*problems.found, *skipped])
     if table is None or table.num_rows != block.count(b"\n"):
         odd = [index for index, line in enumerate(block.split(b"\n")) if line.count(b'"') % 2]
         raise problems.stop(first + (odd or [0])[0], "", "A quoted value does not end on its line.")
@@ -321,6 +323,15 @@ def _parquet(chunks: Iterable[bytes], schema: Schema, limits: Limits, problems: 
         if isinstance(failure, OSError) and failure.errno is not None:
             raise
         raise problems.stop(row, "", "From this row on the file cannot be read as Parquet.") from None
+
+
+def ahead(items: Iterator[_T]) -> Iterator[_T]:
+    """The next item is made, in a thread, while this one is used."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = pool.submit(next, items, None)
+            yield item
 
 
 def _check_parquet(file: Any, schema: Schema, limits: Limits, problems: Problems) -> None:

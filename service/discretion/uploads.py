@@ -81,6 +81,8 @@ class _Columns:
     def _names(self, name: str, required: bool) -> pa.Array:
         """Texts, empty where there is none; what is too long is cut, so that rows of one name still look alike."""
         column = self._column(name)
+        if column is None and not required:
+            return pa.repeat("", len(self.rows))
         if column is None:
             column = pa.nulls(len(self.rows))
         packed = pa.types.is_dictionary(column.type)
@@ -102,15 +104,21 @@ class _Columns:
         """The values with 0 in place of what is missing or wrong, and where neither is so."""
         column = self._column(name)
         target = pa.int64() if whole else pa.float64()
+        if column is None and not required:
+            return np.zeros(len(self.rows), np.int64), np.zeros(len(self.rows), bool)
         if column is None:
             column = pa.nulls(len(self.rows), target)
         if pa.types.is_string(column.type) and (empty := pc.equal(column, "")).true_count:
             column = pc.if_else(empty, pa.scalar(None, pa.string()), column)
+        cast = _cast(column, target)
+        if not cast.null_count:
+            values = cast.to_numpy(zero_copy_only=False)
+            if len(values) and low <= values.min() and values.max() <= high:  # almost always, and never with a NaN
+                return values, np.ones(len(values), bool)
         missing = _bools(pc.is_null(column))
         if required:
             self._report(missing, name, "A value is missing.")
         kind = "a whole number" if whole else "a finite number"
-        cast = _cast(column, target)
         values = pc.fill_null(cast, 0).to_numpy(zero_copy_only=False)
         wrong = _bools(pc.is_null(cast)) & ~missing
         wrong |= ~np.isfinite(values)
@@ -173,21 +181,29 @@ class _Sequence:
         opens = _changes(self._unit, batch.unit)
         begins = opens | _changes(self._trajectory, batch.trajectory)
         begins |= _bools(pc.equal(batch.trajectory, "")) & (records["step"] == 1)
-        before = np.concatenate([self._last, records[:-1]])
-        self._check_steps(rows, records["step"], before["step"], begins)
-        early = ~begins & (before["terminated"] == 1)
+        self._check_steps(rows, records["step"], self._before(records, "step"), begins)
+        early = ~begins & (self._before(records, "terminated") == 1)
         self._problems.add(rows[early] - 1, "terminated", "Only the last row of a trajectory can say true.")
-        differs = before["next"] != records["state"]
-        differs = differs if differs.ndim == 1 else differs.any(axis=1)
-        name = "next_" + formats.state_columns(self._schema)[0]
-        wrong = differs & before["known"] & batch.sound & ~begins
-        self._problems.add(rows[wrong] - 1, name, "The next state is not the state of the next row.")
+        self._check_next(batch, begins)
         records["unit"] = self.units - 1 + np.cumsum(opens)
         self._check_trajectories(batch, opens, begins)
         self._names.add(batch.unit.filter(pa.array(opens)), rows[opens])
         self.units += int(opens.sum())
         self._unit, self._trajectory, self._last = batch.unit[-1:], batch.trajectory[-1:], records[-1:].copy()
         return records
+
+    def _before(self, records: Records, name: str) -> NDArray[Any]:
+        """What the row before says; a column at a time, for most are not asked for."""
+        return np.concatenate([self._last[name], records[name][:-1]])
+
+    def _check_next(self, batch: _Columns, begins: BoolArray) -> None:
+        said = self._before(batch.records, "known") & batch.sound & ~begins
+        if not said.any():
+            return
+        differs = self._before(batch.records, "next") != batch.records["state"]
+        wrong = said & (differs if differs.ndim == 1 else differs.any(axis=1))
+        name = "next_" + formats.state_columns(self._schema)[0]
+        self._problems.add(batch.rows[wrong] - 1, name, "The next state is not the state of the next row.")
 
     def _check_steps(self, rows: IntArray, step: IntArray, before: IntArray, begins: BoolArray) -> None:
         sound = (step > 0) & (begins | (before > 0))  # a step that is wrong in itself was named already
@@ -280,7 +296,7 @@ def read(chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path,
     names = _Names(folder / "names")
     sequence = _Sequence(schema, names, problems)
     try:
-        for first, table in formats.parse(chunks, media_type, schema, limits, problems, folder):
+        for first, table in formats.ahead(formats.parse(chunks, media_type, schema, limits, problems, folder)):
             if first + table.num_rows - 1 > limits.rows:
                 raise errors.UploadTooLarge(f"An upload has at most {limits.rows} rows.")
             if table.num_rows:
@@ -288,6 +304,8 @@ def read(chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path,
             if problems.enough:
                 break
         problems.add(names.again(), "unit", "The rows of one unit stand together; this one has occurred before.")
+    except InvalidUpload as refusal:  # raised while the rows before were still being judged
+        raise InvalidUpload({*problems.found, *refusal.problems}) from None
     finally:
         names.close()
     if not sequence.units:
