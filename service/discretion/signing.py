@@ -4,6 +4,7 @@ The private half is a PEM file of mode 600 in the data folder, or wherever the s
 the database for good, so that a certificate outlives the key that signed it.
 """
 
+import contextlib
 import json
 import os
 from datetime import datetime
@@ -60,12 +61,9 @@ def _write(path: Path, key: signatures.SigningKey, *, exclusively: bool) -> None
     if not exclusively:
         os.replace(temporary, path)
         return
-    try:
+    with contextlib.suppress(FileExistsError):  # another process was quicker, and its key is as good
         os.link(temporary, path)
-    except FileExistsError:
-        pass  # another process was quicker, and its key is as good
-    finally:
-        temporary.unlink()
+    temporary.unlink()
 
 
 def publish(connection: sa.Connection, key: signatures.SigningKey, *, at: datetime) -> None:
