@@ -48,6 +48,20 @@ class Ward:
             catalogue.fill(connection, made, units=4, folder=made)
             return catalogue.dataset(connection, self.owner, made)
 
+    def submit(self, connection, dataset, training: str, key: str, grant: str | None = None) -> str:
+        return trainings.submit(
+            connection,
+            training,
+            dataset=dataset.id,
+            request={"algorithm": "dp-apvi"},
+            rho=Rho(1),
+            stages=2,
+            actor=self.analysts[0].id,
+            idempotency_key=key,
+            at=now(),
+            grant=grant,
+        )
+
 
 class TestContention:
     def test_submitting_claiming_releasing_cancelling_granting_and_retiring_at_once_never_deadlock(self, make_engine):
@@ -58,18 +72,7 @@ class TestContention:
         def submit(connection, dataset):
             number = next(numbers)
             grant = catalogue.own_grant(connection, dataset.id, ward.analysts[0].id)
-            trainings.submit(
-                connection,
-                f"tr_{number}",
-                dataset=dataset.id,
-                request={"algorithm": "dp-apvi"},
-                rho=Rho(1),
-                stages=2,
-                actor=ward.analysts[0].id,
-                idempotency_key=str(number),
-                at=now(),
-                grant=None if grant is None else grant.id,
-            )
+            ward.submit(connection, dataset, f"tr_{number}", str(number), None if grant is None else grant.id)
 
         def cancel(connection, _):
             trainings.cancel(connection, f"tr_{max(0, next(numbers) - 3)}", actor="key_x", at=now())
@@ -129,19 +132,7 @@ class TestSubmitted:
             engine = make_engine()
             gate.wait()
             with database.transaction(engine) as connection:
-                made.append(
-                    trainings.submit(
-                        connection,
-                        f"tr_{index}",
-                        dataset=dataset.id,
-                        request={"algorithm": "dp-apvi"},
-                        rho=Rho(1),
-                        stages=2,
-                        actor="key_x",
-                        idempotency_key="k",
-                        at=now(),
-                    )
-                )
+                made.append(ward.submit(connection, dataset, f"tr_{index}", "k"))
 
         threads = [threading.Thread(target=submit, args=(index,)) for index in range(clients)]
         for thread in threads:

@@ -306,7 +306,7 @@ class TestCrashes:
 
     def test_what_could_not_be_made_known_does_not_stay(self, tmp_path: Path) -> None:
         def then(_: object) -> None:
-            raise errors.DatasetNotEmpty("taken")
+            raise errors.DatasetNotEmpty
 
         with pytest.raises(errors.DatasetNotEmpty):
             accept(some_rows(), tmp_path / "set", then=then)

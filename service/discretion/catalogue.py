@@ -15,7 +15,7 @@ import rfc8785
 import sqlalchemy as sa
 
 from discretion import database, errors, ledger
-from discretion.keys import Key
+from discretion.keys import Key, checked_name
 from discretion.learning import documents
 from discretion.learning.trajectories import Schema
 from discretion.privacy import tokens
@@ -26,8 +26,8 @@ EMPTY: Final = "empty"
 READY: Final = "ready"
 RETIRED: Final = "retired"
 
-ADMIN, CUSTODIAN, ANALYST, AUDITOR = "admin", "custodian", "analyst", "auditor"
-_LONGEST: Final = 200
+CUSTODIAN: Final = "custodian"
+ANALYST: Final = "analyst"
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,6 @@ class Grant:
         return self.cap - self.used
 
 
-def checked_name(name: str) -> str:
-    if not 0 < len(name.strip()) <= _LONGEST or not name.isprintable():
-        raise errors.InvalidParameter(f"A name must be 1 to {_LONGEST} printable characters.")
-    return name.strip()
-
-
 # --- populations -------------------------------------------------------------------------------------------------
 
 
@@ -88,7 +82,7 @@ def population(connection: sa.Connection, reader: Key, wanted: str) -> Populatio
     visible = (populations.c.id == wanted) & _visible_populations(reader)
     found = connection.execute(populations.select().where(visible)).one_or_none()
     if found is None:
-        raise errors.NotFound()
+        raise errors.NotFound
     return Population(found.id, found.name, found.owner)
 
 
@@ -134,7 +128,7 @@ def dataset(connection: sa.Connection, reader: Key, wanted: str, *, lock: bool =
     question = datasets.select().where(datasets.c.id == wanted, _visible_datasets(reader))
     found = connection.execute(question.with_for_update(key_share=True) if lock else question).one_or_none()
     if found is None:
-        raise errors.NotFound()
+        raise errors.NotFound
     return _dataset(found)
 
 
@@ -172,7 +166,7 @@ def fill(connection: sa.Connection, dataset: str, *, units: int, folder: str) ->
     empty = (datasets.c.id == dataset) & (datasets.c.state == EMPTY)
     ready = {"state": READY, "units": units, "folder": folder}
     if connection.execute(datasets.update().where(empty).values(**ready)).rowcount != 1:
-        raise errors.DatasetNotEmpty("This dataset has its data, or was retired; make a new dataset for other data.")
+        raise errors.DatasetNotEmpty
     end_upload(connection, folder)
 
 
@@ -242,7 +236,7 @@ def one_grant(connection: sa.Connection, dataset: str, wanted: str) -> Grant:
     here = (grants.c.id == wanted) & (grants.c.dataset == dataset)
     found = connection.execute(grants.select().where(here)).one_or_none()
     if found is None:
-        raise errors.NotFound()
+        raise errors.NotFound
     return _grant(found)
 
 

@@ -190,9 +190,17 @@ class IdempotencyConflict(Refusal):
 class DatasetNotReady(Refusal):
     code = "dataset_not_ready"
 
+    def __init__(self) -> None:
+        super().__init__("This dataset holds no data to train on.")
+
 
 class DatasetNotEmpty(Refusal):
     code = "dataset_not_empty"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This dataset has its data, is being given it, or was retired; make a new dataset for other data."
+        )
 
 
 class GrantExists(Refusal):

@@ -24,13 +24,18 @@ class Key:
     revoked_at: str | None
 
 
+def checked_name(name: str) -> str:
+    """What people call a key, and whatever else has a name: something that can be printed on one line."""
+    if not 0 < len(name.strip()) <= _LONGEST_NAME or not name.isprintable():
+        raise errors.InvalidParameter(f"A name must be 1 to {_LONGEST_NAME} printable characters.")
+    return name.strip()
+
+
 def create(connection: sa.Connection, name: str, role: str, *, at: datetime) -> tuple[Key, str]:
     """A new key and its token, which nobody can show again."""
     if role not in ROLES:
         raise errors.InvalidParameter(f"role must be one of {', '.join(ROLES)}, not {role!r}.")
-    if not 0 < len(name.strip()) <= _LONGEST_NAME or not name.isprintable():
-        raise errors.InvalidParameter(f"A key needs a printable name of at most {_LONGEST_NAME} letters.")
-    made = Key(tokens.identifier("key"), name.strip(), role, database.stamp(at), None)
+    made = Key(tokens.identifier("key"), checked_name(name), role, database.stamp(at), None)
     token = tokens.token()
     values = {"id": made.id, "name": made.name, "role": role, "created_at": made.created_at}
     connection.execute(keys.insert().values(**values, token_hash=_hash(token)))

@@ -56,7 +56,7 @@ class Asked:
 def asked(dataset: Dataset, request: dict[str, Any], *, ready: bool = True) -> Asked:
     """Read a request against its dataset; whatever would not fit is refused here, before anything is charged."""
     if dataset.units is None or (ready and dataset.state != catalogue.READY):
-        raise errors.DatasetNotReady("This dataset holds no data to train on.")
+        raise errors.DatasetNotReady
     schema, algorithm = dataset.schema, request["algorithm"]
     parameters = documents.parameters_of(algorithm, request["parameters"], schema)
     found = Asked(

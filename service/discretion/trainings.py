@@ -58,7 +58,7 @@ def submit(
             raise errors.IdempotencyConflict("This Idempotency-Key was used for another request; choose a new one.")
         return str(before.id)
     if found is None or found.state != catalogue.READY:
-        raise errors.DatasetNotReady("This dataset holds no data to train on.")
+        raise errors.DatasetNotReady
     ledger.reserve(connection, found.population, training, rho, actor=actor, at=at, grant=grant)
     connection.execute(
         trainings.insert().values(

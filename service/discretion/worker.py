@@ -236,7 +236,7 @@ def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
     except errors.LeaseLost:
         code = _LOST
     except sa.exc.OperationalError:  # the database is away: the next run goes on, or finds that it must not
-        code = _STOPPED
+        code = _KILLED  # which counts as an attempt, so that it ends if it is always away
     except BaseException:  # its text may quote a record, so nobody hears it
         code = _FAILED
     finally:

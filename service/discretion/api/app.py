@@ -1,6 +1,5 @@
 """The application: rooms put together, and what surrounds every request."""
 
-import logging
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -13,8 +12,6 @@ from discretion.api import datasets as dataset_routes
 from discretion.api import keys, operations, policies, populations, problems, schemas, trainings, uploads
 from discretion.api.service import Service
 from discretion.settings import Settings
-
-_log = logging.getLogger(__name__)
 
 _ROOMS: Final = (populations, dataset_routes, uploads, trainings, policies, keys)
 _HEADERS: Final = (

@@ -100,7 +100,7 @@ async def upload_trajectories(dataset: str, request: Request, caller: Caller, se
         )
     found = await run_in_threadpool(_owned, service, caller, dataset)
     if dataset in service.uploading:
-        raise errors.DatasetNotEmpty("Another upload to this dataset is under way.")
+        raise errors.DatasetNotEmpty
     if len(service.uploading) >= service.settings.uploads:
         raise errors.TooManyRequests(10)
     limits = Limits(bytes=service.settings.max_upload_megabytes * 2**20)
@@ -118,7 +118,7 @@ def _owned(service: Service, caller: Key, dataset: str) -> catalogue.Dataset:
     with service.reading() as connection:
         found = catalogue.dataset(connection, caller, dataset)
     if found.state != catalogue.EMPTY:
-        raise errors.DatasetNotEmpty("This dataset has its data, or was retired; make a new dataset for other data.")
+        raise errors.DatasetNotEmpty
     return found
 
 
