@@ -1,0 +1,1 @@
+"""What the released policies are worth: public problems, every learner, exact evaluation."""

@@ -1,0 +1,177 @@
+"""Public problems with discrete states whose policies can be valued exactly.
+
+Everything here is simulated with public seeds; no problem was made to suit a learner. Each pays on arrival at a state,
+ends on arrival at a terminal one, and is the same at every step.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.learning.trajectories import (
+    CUT_BEFORE,
+    ENDED,
+    Block,
+    BoolArray,
+    Discrete,
+    FloatArray,
+    IntArray,
+    Schema,
+    Trajectories,
+    block_of,
+)
+
+_PROBLEM, _DATA = 1, 2  # streams of their own
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    name: str
+    horizon: int
+    kernel: FloatArray  # (S, A, S)
+    arrival: FloatArray  # (S,) what reaching a state pays
+    terminal: BoolArray  # (S,)
+    first: FloatArray  # (S,) where a trajectory begins
+    behaviour: FloatArray  # (S, A) who made the data
+    number: int  # of this problem among the seeds
+
+    @property
+    def schema(self) -> Schema:
+        states, actions = self.behaviour.shape
+        high = float(self.arrival.max())
+        return Schema(self.horizon, Discrete(states), actions, (0.0, high), total=(0.0, 1.0))
+
+    @cached_property
+    def _cumulative(self) -> FloatArray:
+        return self.kernel.cumsum(axis=2)
+
+    def sample(self, episodes: int, seed: int) -> Block:
+        """What the behaviour does in that many episodes."""
+        draw = np.random.default_rng([_DATA, self.number, seed])
+        states = np.zeros((self.horizon + 1, episodes), dtype=np.int64)
+        actions = np.zeros((self.horizon, episodes), dtype=np.int64)
+        rewards = np.zeros((self.horizon, episodes))
+        lengths = np.zeros(episodes, dtype=np.int64)
+        states[0] = draw.choice(len(self.first), size=episodes, p=self.first)
+        going = np.arange(episodes)
+        chances = self.behaviour.cumsum(axis=1)
+        for step in range(self.horizon):
+            here = states[step, going]
+            action = _drawn(chances[here], draw)
+            following = _drawn(self._cumulative[here, action], draw)
+            actions[step, going], states[step + 1, going] = action, following
+            rewards[step, going] = self.arrival[following]
+            lengths[going] = step + 1
+            going = going[~self.terminal[following]]
+        last = states[lengths, np.arange(episodes)]
+        endings = np.where(self.terminal[last], ENDED, CUT_BEFORE)
+        return block_of(states[:-1], actions, rewards, lengths=lengths, endings=endings, final=last)
+
+    def data(self, episodes: int, seed: int) -> Trajectories:
+        return Trajectories(self.schema, episodes, [self.sample(episodes, seed)])
+
+    @cached_property
+    def _expected(self) -> FloatArray:  # (S, A)
+        return self.kernel @ self.arrival
+
+    def _value(self, choose: Callable[[int, FloatArray], FloatArray]) -> float:
+        following = np.zeros(len(self.first))
+        for step in reversed(range(self.horizon)):
+            following = choose(step, self._expected + self.kernel @ following)
+            following = np.where(self.terminal, 0.0, following)
+        return float(self.first @ following)
+
+    def value(self, decisions: IntArray) -> float:  # (H, S) or (S,)
+        """What a policy is worth, exactly."""
+        table = np.broadcast_to(decisions, (self.horizon, len(self.first)))
+        return self._value(lambda step, q: q[np.arange(len(q)), table[step]])
+
+    @cached_property
+    def best(self) -> float:
+        return self._value(lambda _, q: q.max(axis=1))
+
+    @cached_property
+    def copied(self) -> float:
+        """What the behaviour itself is worth."""
+        return self._value(lambda _, q: (q * self.behaviour).sum(axis=1))
+
+    def share(self, value: float) -> float:
+        """Of what could be gained over the behaviour."""
+        return (value - self.copied) / (self.best - self.copied)
+
+
+def _drawn(cumulative: FloatArray, draw: np.random.Generator) -> NDArray[np.int64]:
+    return (cumulative < draw.random((len(cumulative), 1))).sum(axis=1).clip(max=cumulative.shape[1] - 1)
+
+
+def icu_sepsis() -> Problem:
+    """The ICU-Sepsis benchmark (Choudhary et al. 2024), built from MIMIC-III: 716 states, 25 doses, survival pays 1."""
+    path = resources.files("icu_sepsis").joinpath("envs/assets/dynamics.npz")
+    with path.open("rb") as file, np.load(file) as stored:
+        kernel, first, behaviour = stored["tx_mat"], stored["d_0"], stored["expert_policy"].copy()
+    behaviour[behaviour.sum(axis=1) == 0] = 1.0  # of the terminal states, where nobody decides
+    arrival, terminal = np.zeros(len(first)), np.zeros(len(first), dtype=bool)
+    arrival[714], terminal[713:] = 1.0, True
+    behaviour = behaviour / behaviour.sum(axis=1, keepdims=True)
+    return Problem("icu-sepsis", 20, kernel, arrival, terminal, first, behaviour, 1)
+
+
+def random_mdp(instance: int = 0) -> Problem:
+    """100 states, 6 actions, 5 successors each; a fifth of the states pays up to 1/H on arrival."""
+    states, actions, horizon, successors = 100, 6, 20, 5
+    draw = np.random.default_rng([_PROBLEM, 2, instance])
+    kernel = np.zeros((states, actions, states))
+    for state, action in np.ndindex(states, actions):
+        reached = draw.choice(states, size=successors, replace=False)
+        kernel[state, action, reached] = draw.dirichlet(np.ones(successors))
+    arrival = np.zeros(states)
+    paying = draw.choice(states, size=states // 5, replace=False)
+    arrival[paying] = draw.random(len(paying)) / horizon
+    behaviour = draw.dirichlet(np.ones(actions), size=states)
+    first, terminal = np.full(states, 1 / states), np.zeros(states, dtype=bool)
+    return Problem("random", horizon, kernel, arrival, terminal, first, behaviour, 1000 + instance)
+
+
+_SIDE: Final = 10
+_MOVES: Final = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
+
+
+def grid(instance: int = 0) -> Problem:
+    """10 × 10 fields from anywhere to the last corner, which pays 1, in 40 steps; 12 holes end it, a fifth of the moves
+    slips anywhere. From the first corner the behaviour would arrive once in 3000 times, and nobody could learn."""
+    fields, horizon, slip = _SIDE * _SIDE, 40, 0.2
+    draw = np.random.default_rng([_PROBLEM, 3, instance])
+    steps = np.array([[_moved(field, move) for move in _MOVES] for field in range(fields)])
+    while True:
+        holes = draw.choice(np.arange(1, fields - 1), size=round(0.12 * fields), replace=False)
+        if _reachable(steps, set(holes.tolist())):
+            break
+    kernel = np.zeros((fields, 4, fields))
+    for field, action, slipped in np.ndindex(fields, 4, 4):
+        kernel[field, action, steps[field, slipped]] += slip / 4 + (1 - slip) * (action == slipped)
+    arrival, terminal, first = np.zeros(fields), np.zeros(fields, dtype=bool), np.zeros(fields)
+    terminal[holes] = terminal[fields - 1] = True
+    arrival[fields - 1] = 1.0
+    first[~terminal] = 1 / (~terminal).sum()
+    behaviour = np.tile((0.2, 0.3, 0.3, 0.2), (fields, 1))
+    return Problem("grid", horizon, kernel, arrival, terminal, first, behaviour, 2000 + instance)
+
+
+def _moved(field: int, move: tuple[int, int]) -> int:
+    row, column = divmod(field, _SIDE)
+    return min(max(row + move[0], 0), _SIDE - 1) * _SIDE + min(max(column + move[1], 0), _SIDE - 1)
+
+
+def _reachable(steps: IntArray, holes: set[int]) -> bool:
+    seen, waiting = {0}, [0]
+    while waiting:
+        for field in map(int, steps[waiting.pop()]):
+            if field not in seen | holes:
+                seen.add(field)
+                waiting.append(field)
+    return len(steps) - 1 in seen
