@@ -7,7 +7,8 @@ ends on arrival at a terminal one, and is the same at every step.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -111,8 +112,10 @@ def _drawn(cumulative: FloatArray, draw: np.random.Generator) -> NDArray[np.int6
 
 def icu_sepsis() -> Problem:
     """The ICU-Sepsis benchmark (Choudhary et al. 2024), built from MIMIC-III: 716 states, 25 doses, survival pays 1."""
-    path = resources.files("icu_sepsis").joinpath("envs/assets/dynamics.npz")
-    with path.open("rb") as file, np.load(file) as stored:
+    package = find_spec("icu_sepsis")  # not imported: that would import gym, which warns
+    assert package is not None
+    assert package.origin is not None
+    with np.load(Path(package.origin).parent / "envs/assets/dynamics.npz") as stored:
         kernel, first, behaviour = stored["tx_mat"], stored["d_0"], stored["expert_policy"].copy()
     behaviour[behaviour.sum(axis=1) == 0] = 1.0  # of the terminal states, where nobody decides
     arrival, terminal = np.zeros(len(first)), np.zeros(len(first), dtype=bool)

@@ -131,8 +131,22 @@ def tabular(
     learned = best > 0
     decisions = np.where(learned, scores.argmax(axis=2), fallback)
     steps = np.arange(schema.horizon, 0, -1)[:, None]
-    unit = np.round(best * schema.width + schema.low * steps, _DECIMALS) + 0.0
-    return Policy(algorithm, schema.horizon, schema.states, schema.actions, Table(decisions, learned, unit, bins))
+    return of_table(algorithm, schema, decisions, learned, best * schema.width + schema.low * steps, bins)
+
+
+def of_table(
+    algorithm: str,
+    schema: Schema,
+    decisions: IntArray,  # (H, S), or (S,) for the same at every step
+    learned: BoolArray,  # likewise
+    scores: FloatArray,  # (H, S), in the unit of the declared rewards
+    bins: Bins | None = None,
+) -> Policy:
+    shape = scores.shape
+    rule = Table(
+        np.broadcast_to(decisions, shape), np.broadcast_to(learned, shape), np.round(scores, _DECIMALS) + 0.0, bins
+    )
+    return Policy(algorithm, schema.horizon, schema.states, schema.actions, rule)
 
 
 def _states_document(states: Discrete | Vector) -> Document:
