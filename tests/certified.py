@@ -44,19 +44,18 @@ class Made:
 
     def certify(self, **changes: Any) -> dict[str, Any]:
         row = certificates.LedgerRow("pop_1", 7, HASH, Rho.ceiling(events.compose(self.log)))
-        facts: dict[str, Any] = {
-            "policy": self.policy,
-            "schema": self.schema,
-            "units": self.units,
-            "algorithm": self.policy.algorithm,
-            "parameters": self.parameters,
-            "privacy": self.privacy,
-            "release_events": self.log,
-            "ledger": row,
-            "derived_from": self.origin,
-            "key": KEY,
-        }
-        return certificates.certify(**(facts | changes))
+        policy: Policy = changes.pop("policy", self.policy)
+        done, row, key = changes.pop("release_events", self.log), changes.pop("ledger", row), changes.pop("key", KEY)
+        asked = certificates.Request(
+            self.policy.algorithm,
+            self.schema,
+            policy.labels,
+            self.units,
+            self.privacy,
+            self.parameters,
+            changes.pop("derived_from", self.origin),
+        )
+        return certificates.certify(policy, replace(asked, **changes), done, row, key)
 
     @functools.cached_property
     def certificate(self) -> dict[str, Any]:

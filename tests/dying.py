@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import sqlalchemy as sa
 
 from discretion import catalogue, cli, database, datasets, ledger, requests, runs, serving, settings, signing, tables
+from discretion import processes as lifelines
 from discretion import trainings as use_cases
 from discretion import worker as workers
 from discretion.keys import Key
@@ -310,7 +311,7 @@ def _work(scene: _Scene, parent: int) -> NoReturn:
     global _worker_process
     code = 1
     try:
-        workers.die_with_parent(parent)
+        lifelines.die_with_parent(parent)
         _worker_process = os.getpid()
         workers.Worker(settings.read()).run()
         code = 0

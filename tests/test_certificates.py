@@ -14,7 +14,7 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion import certificates, errors
+from discretion import certificate_page, certificates, errors
 from discretion.learning import apvi, policy, vapvi
 from discretion.learning import features as maps
 from discretion.learning.policy import Policy
@@ -47,7 +47,7 @@ class TestRoundTrip:
     def test_what_was_done_verifies(self, case: str) -> None:
         verified = verify(made(case).certificate, case)
         assert verified.total_rho == events.compose(made(case).log) <= verified.charged_rho.exact
-        assert verified.policy.canonical() == made(case).text
+        assert verified.released.canonical() == made(case).text
         assert verified.kid == KEY.kid
 
     @EVERY
@@ -333,7 +333,7 @@ class TestVerifyRefusesWhatIsFalse:
 class TestExplain:
     @EVERY
     def test_it_is_one_page(self, case: str) -> None:
-        page = certificates.explain(json.dumps(made(case).certificate), KEYS)
+        page = certificate_page.explain(json.dumps(made(case).certificate), KEYS)
         lines = page.splitlines()
         assert len(lines) <= 60
         assert max(map(len, lines)) <= 100
@@ -349,17 +349,17 @@ class TestExplain:
         assert isinstance(short, policy.Linear)
         rule = policy.Linear(features, short.scores[:1] * 200, schema.low, schema.width)
         long = Made(Policy(vapvi.NAME, 200, PLANE, 2, rule), schema, 1000, RHO, asked, log)
-        assert len(certificates.explain(json.dumps(long.certificate)).splitlines()) <= 60
+        assert len(certificate_page.explain(json.dumps(long.certificate)).splitlines()) <= 60
 
     def test_without_keys_it_says_that_nobody_checked(self) -> None:
-        assert "signature was not checked" in certificates.explain(json.dumps(made("gaussian").certificate))
+        assert "signature was not checked" in certificate_page.explain(json.dumps(made("gaussian").certificate))
 
     def test_it_does_not_explain_a_lie(self) -> None:
         for change, _ in (LIES["an omitted mechanism"], LIES["a smaller ε"]):
             with pytest.raises(errors.InvalidCertificate):
-                certificates.explain(json.dumps(forged("gaussian", change)))
+                certificate_page.explain(json.dumps(forged("gaussian", change)))
 
     def test_a_derived_policy_names_its_release(self) -> None:
-        page = " ".join(certificates.explain(json.dumps(made("derived").certificate)).split())
+        page = " ".join(certificate_page.explain(json.dumps(made("derived").certificate)).split())
         assert "training tr_1" in page
         assert "further ρ: 0" in page

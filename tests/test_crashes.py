@@ -98,7 +98,7 @@ def check(queue: dying.Queue, training: str, expected: str) -> None:
     drawn, draws = Counter(queue.drawn(training)), queue.rows(tables.draws, training)
     assert set(drawn.values()) <= {1}, f"{context}: drawn twice, {drawn}"
     assert set(drawn) <= {row.number for row in draws}, f"{context}: drawn without an intent"
-    released = queue.rows(tables.policies, training)
+    released = queue.rows(tables.releases, training)
     if expected == runs.RELEASED:
         assert set(drawn) == {row.number for row in draws if row.recorded} == set(range(ended.stages - 1)), context
         assert [row.derived for row in released] == [False], context

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from discretion import datasets, errors, rehearsal
+from discretion import datasets, errors, first_reading
 from discretion.formats import Limits
 from discretion.learning import sums
 from discretion.learning.counts import TransitionCounts, VisitCounts
@@ -35,9 +35,9 @@ TINY = Limits(block=1, batch=1)
 
 
 @pytest.fixture(autouse=True)
-def _without_rehearsal(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_first_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process for each upload takes a while; tests/test_formats.py has them."""
-    monkeypatch.setattr(rehearsal, "survived", lambda *_: True)
+    monkeypatch.setattr(first_reading, "survived", lambda *_: True)
 
 
 def accept(rows: list[Row], folder: Path, media_type: str = CSV, schema: Schema = SCHEMA, **named: Any) -> Any:

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion import datasets, errors, rehearsal
+from discretion import datasets, errors, first_reading
 from discretion.formats import Limits
 from discretion.learning.trajectories import CUT, ENDED
 from tests import uploading
 from tests.uploading import CSV, HEADER, NDJSON, PARQUET, SCHEMA, TYPES, Row, endings, reasons, refused, row
 
-FIRST = rehearsal.survived
+FIRST = first_reading.survived
 
 
 @pytest.fixture(autouse=True)
-def _without_rehearsal(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_first_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process for each upload takes a while; TestGarbage has them."""
-    monkeypatch.setattr(rehearsal, "survived", lambda *_: True)
+    monkeypatch.setattr(first_reading, "survived", lambda *_: True)
 
 
 class TestCsv:
@@ -227,7 +227,7 @@ def mutated(data: bytes, changes: list[tuple[int, int]]) -> bytes:
 class TestGarbage:
     @pytest.fixture(autouse=True)
     def _with_rehearsal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rehearsal, "survived", FIRST)
+        monkeypatch.setattr(first_reading, "survived", FIRST)
 
     def test_a_file_that_crashes_arrow_crashes_another_process(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -235,7 +235,7 @@ class TestGarbage:
         data = uploading.as_parquet([row()])
         assert datasets.accept([data], PARQUET, SCHEMA, tmp_path / "set").units == 1
         datasets.retire(tmp_path / "set")
-        monkeypatch.setattr(rehearsal, "__file__", str(tmp_path / "crash.py"))
+        monkeypatch.setattr(first_reading, "__file__", str(tmp_path / "crash.py"))
         (tmp_path / "crash.py").write_text("import os; os.abort()")
         (tmp_path / "sets").mkdir()
         assert refused(data, PARQUET, tmp_path / "sets") == [(0, "")]
@@ -244,9 +244,9 @@ class TestGarbage:
         (tmp_path / "file").write_bytes(uploading.as_parquet([row()]))
         limits: list[tuple[int, int]] = []
         monkeypatch.setattr(resource, "setrlimit", lambda which, to: limits.append(to))
-        monkeypatch.setattr(rehearsal, "_read", hungry)
-        monkeypatch.setattr(rehearsal, "_PR_SET_PDEATHSIG", -1)  # this process is not to die with its parent
-        assert rehearsal._main(str(tmp_path / "file"), "1", "1", "1", str(os.getppid())) == 1
+        monkeypatch.setattr(first_reading, "_read", hungry)
+        monkeypatch.setattr(first_reading, "_PR_SET_PDEATHSIG", -1)  # this process is not to die with its parent
+        assert first_reading._main(str(tmp_path / "file"), "1", "1", "1", str(os.getppid())) == 1
         assert limits == [(0, 0), (4 * 2**30, 4 * 2**30)]
 
     @settings(deadline=None, max_examples=50)

@@ -289,7 +289,7 @@ class TestManyWorkers:
         assert (one.returncode, other.returncode) == (0, 0)
         for training in trainings:
             queue.check_charged_once(training)
-            assert len(queue.rows(tables.policies, training)) == 1
+            assert len(queue.rows(tables.releases, training)) == 1
             assert queue.row(training).fence == 1
             assert queue.log.count(f"Training {training} begins.") == 1
         assert queue.log.count("Waiting for trainings.") == 2

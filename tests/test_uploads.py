@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from discretion import datasets, errors, formats, rehearsal
+from discretion import datasets, errors, first_reading, formats
 from discretion.formats import Limits
 from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Schema, Vector
 from tests import uploading
@@ -13,9 +13,9 @@ from tests.uploading import CSV, NDJSON, PARQUET, PLANE, SCHEMA, TYPES, Row, at,
 
 
 @pytest.fixture(autouse=True)
-def _without_rehearsal(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_first_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process for each upload takes a while; tests/test_formats.py has them."""
-    monkeypatch.setattr(rehearsal, "survived", lambda *_: True)
+    monkeypatch.setattr(first_reading, "survived", lambda *_: True)
 
 
 WRONG_IN_ANY_FORMAT: dict[str, tuple[list[Row], list[tuple[int, str]]]] = {

@@ -74,7 +74,7 @@ class TestSchedule:
             assert queue.ended(failed).state == runs.FAILED
             seen = datetime.now(UTC)
             assert queue.ended(released).state == runs.RELEASED
-        (policy,) = queue.rows(tables.policies, released)
+        (policy,) = queue.rows(tables.releases, released)
         usual = seconds(queue, sound) - 0.1  # two clocks are compared
         assert since_its_start(queue, failed, seen) >= usual
         assert since_its_start(queue, released, datetime.fromisoformat(policy.created_at)) >= usual
@@ -114,7 +114,7 @@ class TestSilence:
                 assert (ended.state, ended.code) == (runs.FAILED, runs.FAILURE)
         for training in spoilt:
             queue.check_charged_once(training)
-            assert queue.rows(tables.policies, training) == []
+            assert queue.rows(tables.releases, training) == []
         assert all(f"Training {training} failed." in queue.log for training in spoilt)
         assert [line for line in queue.log.splitlines() if not LINE.fullmatch(line)] == []
         assert queue.exits == {0}
@@ -160,7 +160,7 @@ class TestCancel:
             next_one = queue.training(queue.dataset())
             assert queue.ended(next_one).state == runs.RELEASED
         assert queue.row(slow).state == runs.CANCELLED
-        assert queue.rows(tables.policies, slow) == []
+        assert queue.rows(tables.releases, slow) == []
         queue.check_charged_once(slow)
 
     @embedded

@@ -1,6 +1,6 @@
-"""Keys, populations and their ledgers, datasets, grants, trainings, their draws and their policies.
+"""Keys, populations and their ledgers, datasets, grants, trainings, their draws and what they released.
 
-What must not change (ledger, audit log, drawn values, policies, public keys) refuses UPDATE and DELETE.
+What must not change (ledger, audit log, drawn values, releases, public keys) refuses UPDATE and DELETE.
 """
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ def upgrade() -> None:
     _results()
     _keep_the_head()
     _refuse_changes("ledger")
-    for table in ("audit", "drawn", "policies", "signing_keys"):
+    for table in ("audit", "drawn", "releases", "signing_keys"):
         _refuse_changes(table)
 
 
@@ -165,7 +165,7 @@ def _work() -> None:
 
 def _results() -> None:
     op.create_table(
-        "policies",
+        "releases",
         sa.Column("id", sa.String(40), nullable=False),
         sa.Column("training", sa.String(40), nullable=False),
         sa.Column("dataset", sa.String(40), nullable=False),
@@ -175,14 +175,14 @@ def _results() -> None:
         sa.Column("document", sa.Text, nullable=False),
         sa.Column("certificate", sa.Text, nullable=False),
         sa.Column("created_at", sa.String(32), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_policies"),
-        sa.ForeignKeyConstraint(["training"], ["trainings.id"], name="fk_policies_training"),
-        sa.ForeignKeyConstraint(["dataset"], ["datasets.id"], name="fk_policies_dataset"),
+        sa.PrimaryKeyConstraint("id", name="pk_releases"),
+        sa.ForeignKeyConstraint(["training"], ["trainings.id"], name="fk_releases_training"),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets.id"], name="fk_releases_dataset"),
     )
-    # One run, one release: whatever a worker believes, a second policy of the same training is refused.
+    # One run, one release: whatever a worker believes, a second release of the same training is refused.
     op.create_index(
-        "ix_policies_released",
-        "policies",
+        "ix_releases_first",
+        "releases",
         ["training"],
         unique=True,
         sqlite_where=sa.text("NOT derived"),

@@ -12,7 +12,6 @@ The sentences below belong to version 1 and are compared word for word; change t
 
 import math
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,22 +20,24 @@ from typing import Any, Final
 
 import discretion
 from discretion import errors, signatures
-from discretion.learning import apvi, documents, learners
+from discretion.learning import apvi, auto, documents, forms, learners, report
 from discretion.learning import policy as policies
 from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
 from discretion.learning.policy import Policy
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.report import Report
+from discretion.learning.trajectories import Schema
 from discretion.privacy import events, rho
 from discretion.signatures import SigningKey as SigningKey
 from discretion.signatures import generate_key as generate_key
 from discretion.signatures import jwks as jwks
 
 VERSION: Final = 1
+HALVES: Final = ("first", "second")
 DELTAS: Final = ("1e-5", "1e-6", "1e-9")
 Document = dict[str, Any]
 
-_PROMISE: Final = {
+PROMISE: Final = {
     "unit": "One unit is one patient, with everything recorded about that patient in the dataset.",
     "neighbours": "Two situations are neighbours if the records of one unit are replaced by any others in every "
     "dataset of the population, while the units that belong to it stay the same.",
@@ -44,11 +45,11 @@ _PROMISE: Final = {
     "computational: the noise comes from AES-256 in counter mode under a key of the operating system, and the promise "
     "holds against whoever cannot tell that from chance.",
 }
-_COMPOSITION: Final = (
+COMPOSITION: Final = (
     "The ρ of Gaussian releases that read the same unit add up; the ε of Laplace releases add up and count as ε²/2; "
     "a unit sits in one half of the data only, so that of two halves the dearer one counts."
 )
-_NOT_COVERED: Final = [
+NOT_COVERED: Final = [
     "How long a training waited in the queue, and whether its policy was published at its usual time or at a later "
     "one, remain visible.",
     "The schema, the bounds in it and the number of units are public and not protected.",
@@ -85,9 +86,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Verified:
-    """A certificate of which everything holds."""
+    """A certificate of which everything holds, and what it is about."""
 
-    policy: Policy
+    released: Policy | Report
     kid: str
     total_rho: Fraction
     charged_rho: rho.Rho
@@ -95,14 +96,18 @@ class Verified:
 
 
 @dataclass(frozen=True)
-class _Request:
+class Request:
+    """What was asked for: everything else in a certificate follows from it."""
+
     algorithm: str
     schema: Schema
     labels: tuple[str, ...] | None
     units: int
     privacy: Share
     parameters: Parameters
-    origin: Origin | None
+    origin: Origin | None = None
+    chosen: auto.Choice | None = None  # by `auto`, and why
+    half: str | None = None  # of the dataset's units, whose number is `units`
 
     def mechanisms(self) -> list[events.Event]:
         """A derived policy has read nothing but the release, so the release's parameters say what was done."""
@@ -110,6 +115,10 @@ class _Request:
         return learners.mechanisms(self.algorithm, self.schema, self.units, self.privacy, drawn)
 
     def check(self) -> None:
+        if self.half not in (None, *HALVES):
+            raise errors.InvalidCertificate("The request names a half of the units that there is not.")
+        if self.chosen is not None:
+            self._check_chosen(self.chosen)
         if self.origin is None:
             return
         if not isinstance(self.parameters, apvi.Parameters):
@@ -117,58 +126,55 @@ class _Request:
         if self.parameters.reward is None and self.origin.parameters.reward is not None:
             raise errors.InvalidCertificate("The release holds no rewards, so no policy derived from it can use them.")
 
+    def _check_chosen(self, chosen: auto.Choice) -> None:
+        """A derived policy has other parameters than the training that was chosen."""
+        trained = self.origin.parameters if self.origin else self.parameters
+        parameters = forms.read(chosen.algorithm, chosen.parameters, self.schema)
+        if (chosen.algorithm, forms.write(parameters)) != (self.algorithm, forms.write(trained)):
+            raise errors.InvalidCertificate("By its own rule `auto` would have chosen otherwise for this request.")
+
 
 def certify(
-    policy: Policy,
-    *,
-    schema: Schema,
-    units: int,
-    algorithm: str,
-    parameters: Parameters,
-    privacy: Share,
-    release_events: Iterable[events.Event],
-    ledger: LedgerRow,
-    derived_from: Origin | None = None,
-    key: SigningKey,
+    made: Policy | Report, request: Request, release_events: Iterable[events.Event], ledger: LedgerRow, key: SigningKey
 ) -> Document:
     """Sign what was done, provided that it is what was asked for and paid for."""
-    request = _Request(algorithm, schema, policy.labels, units, privacy, parameters, derived_from)
     request.check()
-    _check_policy(policy, request)
+    _check_made(made, request)
     if Counter(release_events) != Counter(request.mechanisms()):
         raise errors.InvalidCertificate("What was released is not what the request stands for; nothing was signed.")
     software = {"name": "discretion", "version": discretion.__version__}
-    payload = _payload(request, {"id": policy.id, "sha256": policy.digest()}, ledger, software)
-    _checked(payload)  # what nobody could verify is not signed either
+    payload = _payload(request, {"id": made.id, "sha256": made.digest()}, ledger, software)
+    checked(payload)  # what nobody could verify is not signed either
     return signatures.sign(payload, key)
 
 
-def _payload(request: _Request, policy: Document, ledger: LedgerRow, software: Document) -> Document:
+def _payload(request: Request, made: Document, ledger: LedgerRow, software: Document) -> Document:
     done = request.mechanisms()
     total = events.compose(done)
     if ledger.charged.exact < total:
         raise errors.InvalidCertificate(f"The charged ρ of {ledger.charged} is less than the releases cost.")
     origin = request.origin
-    named = [ledger.population, ledger.hash, policy["sha256"], *software.values()]
-    named += [name for name in (policy["id"], origin and origin.training) if name is not None]
+    named = [ledger.population, ledger.hash, made["sha256"], *software.values()]
+    named += [name for name in (made["id"], origin and origin.training) if name is not None]
     if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in named):
         raise errors.InvalidCertificate("Names in a certificate must be 1 to 200 letters, digits or signs of _.:+-.")
     if type(ledger.sequence) is not int or not 0 <= ledger.sequence < 10**15:
         raise errors.InvalidCertificate("The ledger's sequence must be a whole number.")
     return {
         "version": VERSION,
-        "promise": _PROMISE,
+        "promise": PROMISE,
         "request": {
             "algorithm": request.algorithm,
             "schema": documents.schema_document(request.schema, request.labels),
             "units": request.units,
             "privacy": documents.privacy_document(request.privacy),
-            "parameters": documents.parameters_document(request.parameters),
+            "parameters": forms.write(request.parameters),
+            "half": request.half,
+            "chosen": request.chosen and request.chosen.document(),
         },
-        "derived_from": origin
-        and {"training": origin.training, "parameters": documents.parameters_document(origin.parameters)},
+        "derived_from": origin and {"training": origin.training, "parameters": forms.write(origin.parameters)},
         "mechanisms": [mechanism_document(event) for event in done],
-        "composition": _COMPOSITION,
+        "composition": COMPOSITION,
         "privacy": {
             "rho": _ratio(total),
             "charged_rho": str(ledger.charged),
@@ -176,10 +182,10 @@ def _payload(request: _Request, policy: Document, ledger: LedgerRow, software: D
             "pure_epsilon": None if (pure := pure_epsilon(done)) is None else _ratio(pure),
             "epsilon": [{"delta": delta, "epsilon": _epsilon(total, pure, delta)} for delta in DELTAS],
         },
-        "policy": policy,
+        _kind(request.algorithm): made,
         "software": software,
         "ledger": {"population": ledger.population, "sequence": ledger.sequence, "hash": ledger.hash},
-        "not_covered": _NOT_COVERED,
+        "not_covered": NOT_COVERED,
     }
 
 
@@ -219,11 +225,20 @@ def _epsilon(total: Fraction, pure: Fraction | None, delta: str) -> str:
     return f"{thousandths // 1000}.{thousandths % 1000:03d}"
 
 
-def _check_policy(policy: Policy, request: _Request) -> None:
+def _kind(algorithm: object) -> str:
+    return "evaluation" if algorithm == report.NAME else "policy"
+
+
+def _check_made(made: Policy | Report, request: Request) -> None:
+    if made.algorithm != request.algorithm:
+        raise errors.InvalidCertificate("It was made by another algorithm than the certificate says.")
+    if isinstance(made, Policy):
+        _check_policy(made, request)
+
+
+def _check_policy(policy: Policy, request: Request) -> None:
     """A table of discrete states has no map of its own; the others carry the one they were learned with."""
     schema, rule = request.schema, policy.rule
-    if policy.algorithm != request.algorithm:
-        raise errors.InvalidCertificate("The policy was learned by another algorithm than the certificate says.")
     if (policy.horizon, policy.states, policy.actions) != (schema.horizon, schema.states, schema.actions):
         raise errors.InvalidCertificate("The policy has another horizon, other states or other actions than certified.")
     if isinstance(rule, policies.Linear) and (rule.low, rule.width) != (schema.low, schema.width):
@@ -235,30 +250,31 @@ def _check_policy(policy: Policy, request: _Request) -> None:
         raise errors.InvalidCertificate("The policy calls its actions otherwise than the certificate does.")
 
 
-def verify(policy_text: bytes | str, certificate_text: bytes | str, jwks: bytes | str) -> Verified:
+def verify(text: bytes | str, certificate_text: bytes | str, jwks: bytes | str) -> Verified:
     """Check everything a certificate says, offline; the sentence of a refusal says what does not hold."""
     payload, kid = signatures.read(certificate_text, jwks)
-    request, row = _checked(payload)
+    request, row = checked(payload)
+    kind = _kind(request.algorithm)
     try:
-        policy = policies.parse(policy_text)
+        made = report.parse(text) if kind == "evaluation" else policies.parse(text)
     except errors.InvalidPolicy as refusal:
         raise errors.InvalidCertificate(str(refusal)) from None
-    if (policy.id, policy.digest()) != (payload["policy"]["id"], payload["policy"]["sha256"]):
-        raise errors.InvalidCertificate("The certificate is about another policy: the digest or the id differs.")
-    _check_policy(policy, request)
-    return Verified(policy, kid, events.compose(request.mechanisms()), row.charged, payload)
+    if (made.id, made.digest()) != (payload[kind]["id"], payload[kind]["sha256"]):
+        raise errors.InvalidCertificate(f"The certificate is about another {kind}: the digest or the id differs.")
+    _check_made(made, request)
+    return Verified(made, kid, events.compose(request.mechanisms()), row.charged, payload)
 
 
-def _checked(payload: Document) -> tuple[_Request, LedgerRow]:
+def checked(payload: Document) -> tuple[Request, LedgerRow]:
     """Compute the certificate again from its own request, and compare."""
     if payload.get("version") != VERSION or payload.get("version") is True:
         raise errors.InvalidCertificate("This software does not know the certificate's version.")
     try:
         request, row = _request(payload), _row(payload)
         request.check()
-        policy = {key: payload["policy"][key] for key in ("id", "sha256")}
+        made = {key: payload[_kind(request.algorithm)][key] for key in ("id", "sha256")}
         software = {key: payload["software"][key] for key in ("name", "version")}
-        expected = _payload(request, policy, row, software)
+        expected = _payload(request, made, row, software)
     except errors.InvalidCertificate:
         raise
     except errors.Refusal as refusal:
@@ -270,23 +286,25 @@ def _checked(payload: Document) -> tuple[_Request, LedgerRow]:
     return request, row
 
 
-def _request(payload: Document) -> _Request:
-    said, origin = payload["request"], payload["derived_from"]
+def _request(payload: Document) -> Request:
+    said, origin, chosen = payload["request"], payload["derived_from"], payload["request"]["chosen"]
     schema, labels = documents.schema_of(said["schema"])
-    algorithm = said["algorithm"]
-    return _Request(
+    algorithm, units, privacy = said["algorithm"], said["units"], documents.privacy_of(said["privacy"])
+    return Request(
         algorithm,
         schema,
         labels,
-        said["units"],
-        documents.privacy_of(said["privacy"]),
-        documents.parameters_of(algorithm, said["parameters"], schema),
+        units,
+        privacy,
+        forms.read(algorithm, said["parameters"], schema),
         None if origin is None else _origin(algorithm, origin, schema),
+        None if chosen is None else auto.choose(schema, units, privacy, chosen["parameters"]),
+        said["half"],
     )
 
 
 def _origin(algorithm: str, said: Document, schema: Schema) -> Origin:
-    return Origin(said["training"], documents.parameters_of(algorithm, said["parameters"], schema))
+    return Origin(said["training"], forms.read(algorithm, said["parameters"], schema))
 
 
 def _row(payload: Document) -> LedgerRow:
@@ -316,80 +334,3 @@ def _compare(found: object, expected: object, path: str) -> None:
             _compare(found[key], expected[key], f"{path}: {key}" if path else key)
     elif signatures.canonical(found) != signatures.canonical(expected):
         raise errors.InvalidCertificate(f"The certificate misstates {path}: its own request gives another value.")
-
-
-def explain(certificate_text: bytes | str, jwks: bytes | str | None = None) -> str:
-    """One page for an ethics board. What contradicts itself is refused; without keys the signature is not checked."""
-    payload, kid = signatures.read(certificate_text, jwks)
-    request, row = _checked(payload)
-    schema, privacy, policy = request.schema, payload["privacy"], payload["policy"]
-    states = f"{schema.states.count} states" if isinstance(schema.states, Discrete) else "any state"
-    signature = "The signature was not checked here." if jwks is None else f"The signature of key {kid} holds."
-    derived = request.origin and (
-        f" It was computed from noisy numbers that training {request.origin.training} had released before, and no "
-        "patient was read again: further ρ: 0."
-    )
-    page = [
-        "CERTIFICATE OF A PRIVATE RELEASE",
-        "",
-        "What was released",
-        f"  A treatment policy ({policy['id'] or 'without an id'}) learned by {request.algorithm}: for each of "
-        f"{schema.horizon} steps and {states}, one of {schema.actions} actions. Its SHA-256 digest is "
-        f"{policy['sha256']}.{derived or ''}",
-        "About whom",
-        f"  {request.units} patients of population {row.population}, with at most {schema.per_unit} recorded "
-        f"trajectories each. {_PROMISE['unit']} {_PROMISE['neighbours']}",
-        "What the noise is",
-        *(f"  - {line}" for line in _noise_lines(request.mechanisms())),
-        "What it costs",
-        f"  ρ = {privacy['rho']} in total; {row.charged} was charged to the population (ledger row {row.sequence}). "
-        f"{_COMPOSITION}",
-        "What that means",
-        f"  {_meaning(privacy['epsilon'][DELTAS.index('1e-6')]['epsilon'])}",
-        "What is not covered",
-        *(f"  - {sentence}" for sentence in _NOT_COVERED),
-        "How to check",
-        f"  discretion verify POLICY CERTIFICATE --keys JWKS checks all of this without a network. {signature} The "
-        f"ledger's row has the hash {row.hash}; an auditor can compare it.",
-    ]
-    return "\n".join(line for text in page for line in _wrapped(text)) + "\n"
-
-
-def _wrapped(text: str) -> list[str]:
-    indent = "    " if text.startswith("  - ") else "  "
-    return textwrap.wrap(text, 100, subsequent_indent=indent, break_on_hyphens=False) or [""]
-
-
-def _noise_lines(done: Sequence[events.Event]) -> list[str]:
-    """One line for what is released at several steps."""
-    groups: dict[tuple[str, str, str], list[events.Event]] = {}
-    for event in done:
-        stem = re.sub(r", step [0-9]+$", "", event.statistic)
-        groups.setdefault((stem, event.mechanism, event.part), []).append(event)
-    return [_noise_line(stem, mechanism, part, group) for (stem, mechanism, part), group in groups.items()]
-
-
-def _noise_line(stem: str, mechanism: str, part: str, group: list[events.Event]) -> str:
-    laplace = mechanism == events.LAPLACE
-    widths = sorted(math.sqrt(2) * float(e.scale) if laplace else math.sqrt(e.scale) for e in group)
-    width = f"{widths[0]:.3g}" if widths[0] == widths[-1] else f"{widths[0]:.3g} to {widths[-1]:.3g}"
-    times = f", at {len(group)} steps" if len(group) > 1 else ""
-    shape = " × ".join(map(str, group[0].shape))
-    kind = "Laplace" if laplace else "Gaussian"
-    units = part if part == events.EVERYONE else f"the {part} of the units"
-    diagonal = " (√2 times that on the diagonal)" if mechanism == events.SYMMETRIC_GAUSSIAN else ""
-    cost = float(sum(map(events.cost, group)))
-    return (
-        f"{stem} ({shape} numbers{times}; from {units}): every number has discrete {kind} noise of standard "
-        f"deviation {width}{diagonal}" + ("." if laplace else f"; ρ = {cost:.3g}.")
-    )
-
-
-def _meaning(epsilon: str) -> str:
-    factor = f"{math.exp(float(epsilon)):.3g}" if float(epsilon) < 13 else "far more than a hundred thousand"
-    return (
-        f"At δ = 1e-6 (one in a million) ε is {epsilon}: whatever is done with this policy, a conclusion about one "
-        f"patient becomes at most e^ε = {factor} times as likely as if that patient's records had been others, apart "
-        "from an exception of probability at most one in a million. Smaller is better; ε = 0 would mean that nothing "
-        "at all can be learned about one patient."
-    )

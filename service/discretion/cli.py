@@ -18,11 +18,13 @@ from rich.table import Column, Table
 import discretion
 from discretion import (
     audit,
+    certificate_page,
     certificates,
     database,
     errors,
     keys,
     ledger,
+    processes,
     serving,
     settings,
     signatures,
@@ -144,7 +146,7 @@ def verify(
         signed, public = _read(certificate), _read(jwks)
         found = certificates.verify(_read(policy_file), signed, public)
         if explain:
-            typer.echo(certificates.explain(signed, public))
+            typer.echo(certificate_page.explain(signed, public))
     typer.echo(f"Everything holds: ρ = {found.total_rho}, signed with key {found.kid}.")
 
 
@@ -182,7 +184,7 @@ def work(
     serving.harden()
     serving.configure_logging()
     if with_parent is not None:
-        worker.die_with_parent(with_parent)
+        processes.die_with_parent(with_parent)
     with _refusals(), _damage():
         worker.Worker(settings.read()).run()
 

@@ -1,8 +1,9 @@
 """Datasets on disk: accept an upload whole or not at all, hand it to the learners block by block, retire it.
 
-Three rooms in a row: `formats` parses bytes (Parquet after a `rehearsal`), `uploads` judges rows, this one stores them.
-Every *unit* gets a uniformly random position from the CSPRNG, never one by order or by hash: a replaced patient must
-not move others across the halves that are split by position. Once positions are drawn no identifier of a unit is left.
+Three rooms in a row: `formats` parses bytes (Parquet after a `first_reading`), `uploads` judges rows, and this one
+stores them. Every *unit* gets a uniformly random position from the CSPRNG, never one by order or by hash: a replaced
+patient must not move others across the halves that are split by position. Once positions are drawn no identifier of a
+unit is left.
 
 A dataset is a folder of Parquet files, each with the whole units of one public span of positions, and a manifest that
 says nothing but what is public. It is built under a temporary name beside its place and renamed when every byte has

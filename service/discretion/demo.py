@@ -28,7 +28,7 @@ from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from discretion import certificates, embedded, errors, simulation
+from discretion import certificate_page, certificates, embedded, errors, simulation
 from discretion.client import Client, Document, Refused
 from discretion.learning import policy as policies
 from discretion.learning.policy import Policy
@@ -311,7 +311,7 @@ class _Story:
             table.add_row(name, "[green]holds[/]", *costs)
         self.console.print(table)
         self._say(f"With one decision changed by hand: [red]refused[/]. {_tampered(files)}\n")
-        page = certificates.explain(files[f"{COUNTS}.certificate.json"], files["keys.json"])
+        page = certificate_page.explain(files[f"{COUNTS}.certificate.json"], files["keys.json"])
         (self.out / f"{COUNTS}.certificate.txt").write_text(page, encoding="utf-8")
         self._say(f"From the certificate of {COUNTS}, as its page for an ethics board says it:\n")
         self.console.print(Padding(f"[italic]{_paragraph(page, 'What that means')}[/]", (0, 4)))

@@ -19,7 +19,7 @@ from typing import Final
 
 import httpx
 
-from discretion import worker
+from discretion import processes
 
 _PATIENCE: Final = 60.0  # seconds to answer, and to leave
 _LISTENING: Final = re.compile(r"Listening on (http://\S+)")
@@ -42,7 +42,7 @@ def service(folder: Path) -> Iterator[tuple[str, str]]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            preexec_fn=partial(worker.die_with_parent, os.getpid()),
+            preexec_fn=partial(processes.die_with_parent, os.getpid()),
         )
     assert process.stdout is not None
     with process.stdout as announced:

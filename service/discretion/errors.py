@@ -183,6 +183,10 @@ class TooManyRequests(Refusal):
         self.seconds = seconds
 
 
+class RehearsalFailed(Refusal):
+    code = "rehearsal_failed"
+
+
 class IdempotencyConflict(Refusal):
     code = "idempotency_conflict"
 

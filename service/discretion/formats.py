@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from discretion import errors, rehearsal
+from discretion import errors, first_reading
 from discretion.errors import InvalidUpload, Problem
 from discretion.learning.trajectories import Discrete, Schema
 
@@ -307,14 +307,14 @@ def _parquet(chunks: Iterable[bytes], schema: Schema, limits: Limits, problems: 
         for chunk in _received(chunks, limits):
             copy.write(chunk)
     row = 1
-    if not rehearsal.survived(path, limits.batch, limits.group, limits.rows):
+    if not first_reading.survived(path, limits.batch, limits.group, limits.rows):
         raise problems.stop(0, "", "The file cannot be read as Parquet.")
     try:
-        with rehearsal.opened(path, []) as file:
+        with first_reading.opened(path, []) as file:
             _check_parquet(file, schema, limits, problems)
             names = [name for name in ("unit", "trajectory") if name in file.schema_arrow.names]
         # As dictionaries, names that are short in the file stay so in memory until they have been measured.
-        with rehearsal.opened(path, names) as file:
+        with first_reading.opened(path, names) as file:
             for batch in file.iter_batches(limits.batch, use_threads=False):
                 batch.validate(full=True)
                 yield row, pa.Table.from_batches([batch])

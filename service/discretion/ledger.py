@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from discretion import database, errors
 from discretion.privacy.rho import MOST, Rho
-from discretion.tables import audit, datasets, grants, ledger, policies, populations, trainings
+from discretion.tables import audit, datasets, grants, ledger, populations, releases, trainings
 
 OPEN: Final = "open"
 RESERVE: Final = "reserve"
@@ -377,7 +377,7 @@ def _cross_check(connection: sa.Connection) -> None:
         ),
         "a dataset has no population": sa.select(datasets.c.id).where(datasets.c.population.not_in(known)),
         "a training was started and not charged": sa.select(trainings.c.id).where(started, trainings.c.id.not_in(paid)),
-        "a policy was released and not charged": sa.select(policies.c.id).where(policies.c.training.not_in(paid)),
+        "something was released and not charged": sa.select(releases.c.id).where(releases.c.training.not_in(paid)),
         "a grant does not add up": sa.select(grants.c.id).where(grants.c.used != used),
     }
     for words, question in contradictions.items():

@@ -5,16 +5,16 @@ number of units and the request: the same for every content of the dataset.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from discretion import catalogue, errors
+from discretion import catalogue, certificates, errors
 from discretion.catalogue import Dataset
-from discretion.learning import apvi, documents, features, learners, vapvi
+from discretion.learning import apvi, auto, documents, features, forms, learners, report, vapvi
 from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
-from discretion.learning.trajectories import Schema
+from discretion.learning.trajectories import Schema, Trajectories
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
 
@@ -31,6 +31,9 @@ class Asked:
     algorithm: str
     privacy: Share
     parameters: Parameters
+    chosen: auto.Choice | None = None  # by `auto`, and why
+    half: str | None = None  # of the dataset's units; then `units` is how many that are
+    judged: str | None = None  # the policy that an evaluation is about
 
     @cached_property
     def mechanisms(self) -> list[events.Event]:
@@ -46,28 +49,80 @@ class Asked:
         return len(self.mechanisms) + 1
 
     def document(self) -> dict[str, Any]:
-        return {
+        document: dict[str, Any] = {
             "algorithm": self.algorithm,
             "privacy": documents.privacy_document(self.privacy),
-            "parameters": documents.parameters_document(self.parameters),
+            "parameters": forms.write(self.parameters),
+            "half": self.half,
         }
+        if self.judged is not None:
+            document["policy"] = self.judged
+        return document if self.chosen is None else document | {"chosen": self.chosen.document()}
+
+    def read(self, trajectories: Trajectories) -> Trajectories:
+        """The units that are asked about: all, or a half of the stored positions, which are random."""
+        if self.half is None:
+            return trajectories
+        before = trajectories.units // 2
+        return trajectories.part(0, before) if self.half == "first" else trajectories.part(before, self.units)
 
 
 def asked(dataset: Dataset, request: dict[str, Any], *, ready: bool = True) -> Asked:
     """Read a request against its dataset; whatever would not fit is refused here, before anything is charged."""
     if dataset.units is None or (ready and dataset.state != catalogue.READY):
         raise errors.DatasetNotReady
-    schema, algorithm = dataset.schema, request["algorithm"]
-    parameters = documents.parameters_of(algorithm, request["parameters"], schema)
-    found = Asked(
-        schema, dataset.labels, dataset.units, algorithm, documents.privacy_of(request["privacy"]), parameters
+    return of(dataset.schema, dataset.labels, _units(dataset.units, request.get("half")), request)
+
+
+def _units(units: int, half: object) -> int:
+    if half is None:
+        return units
+    if half not in certificates.HALVES:
+        raise errors.InvalidRequest('half must be "first" or "second", or left out to use everyone.')
+    if units < 2:
+        raise errors.InvalidRequest("One unit has no halves; leave half out.")
+    return units // 2 if half == "first" else units - units // 2
+
+
+def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict[str, Any]) -> Asked:
+    """The same for what is public of a dataset. A request that was accepted before says itself what `auto` chose."""
+    privacy, algorithm, parameters = (
+        documents.privacy_of(request["privacy"]),
+        request["algorithm"],
+        request["parameters"],
     )
+    chosen = None
+    if algorithm == auto.NAME or request.get("chosen") is not None:
+        given = parameters if algorithm == auto.NAME else request["chosen"]["parameters"]
+        chosen = auto.choose(schema, units, privacy, given)
+    if algorithm == auto.NAME:
+        assert chosen is not None
+        algorithm, parameters = chosen.algorithm, chosen.parameters
+    found = Asked(schema, labels, units, algorithm, privacy, forms.read(algorithm, parameters, schema), chosen)
+    found = replace(found, half=request.get("half"), judged=request.get("policy"))
+    if (algorithm == report.NAME) != (found.judged is not None):
+        raise errors.InvalidParameter(f"{report.NAME} judges a policy; ask for it with POST /v1/evaluations.")
     numbers = schema.horizon * _numbers(found)
     if numbers > MAX_NUMBERS:
         raise errors.ProblemTooLarge(f"The policy would hold {numbers} numbers; {MAX_NUMBERS} is the most.")
     if found.cost.nano == 0:
         raise errors.InvalidParameter("This training would read no patient at all; it needs no budget and is not run.")
     return found
+
+
+def certified(found: Asked, origin: certificates.Origin | None = None) -> certificates.Request:
+    """What a certificate says of it."""
+    return certificates.Request(
+        found.algorithm,
+        found.schema,
+        found.labels,
+        found.units,
+        found.privacy,
+        found.parameters,
+        origin,
+        found.chosen,
+        found.half,
+    )
 
 
 def _numbers(found: Asked) -> int:

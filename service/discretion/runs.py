@@ -22,9 +22,10 @@ import sqlalchemy as sa
 from discretion import catalogue, database, errors, ledger, requests
 from discretion.catalogue import Dataset
 from discretion.learning.policy import Policy
+from discretion.learning.report import Report
 from discretion.learning.trajectories import IntArray
 from discretion.privacy import events
-from discretion.tables import drawn, draws, policies, trainings
+from discretion.tables import drawn, draws, releases, trainings
 
 QUEUED: Final = "queued"
 RUNNING: Final = "running"
@@ -179,12 +180,12 @@ def work(connection: sa.Connection, held: Claim) -> tuple[Dataset, requests.Aske
     return dataset, asked, ledger.paid(connection, held.training)
 
 
-def release(connection: sa.Connection, held: Claim, policy: Policy, certificate: str, *, at: datetime) -> None:
-    """The last write of a run that went well: policy, certificate and state together."""
+def release(connection: sa.Connection, held: Claim, made: Policy | Report, certificate: str, *, at: datetime) -> None:
+    """The last write of a run that went well: what it made, its certificate and the state together."""
     stages = sa.select(trainings.c.stages).where(trainings.c.id == held.training).scalar_subquery()
     _write(connection, held, state=RELEASED, done=stages)
     actor = connection.execute(sa.select(trainings.c.actor).where(trainings.c.id == held.training)).scalar_one()
-    store(connection, policy, certificate, held.training, held.dataset, actor, derived=False, at=at)
+    store(connection, made, certificate, held.training, held.dataset, actor, derived=False, at=at)
 
 
 def fail(connection: sa.Connection, held: Claim) -> None:
@@ -194,7 +195,7 @@ def fail(connection: sa.Connection, held: Claim) -> None:
 
 def store(
     connection: sa.Connection,
-    policy: Policy,
+    made: Policy | Report,
     certificate: str,
     training: str,
     dataset: str,
@@ -204,14 +205,14 @@ def store(
     at: datetime,
 ) -> None:
     connection.execute(
-        policies.insert().values(
-            id=policy.id,
+        releases.insert().values(
+            id=made.id,
             training=training,
             dataset=dataset,
             actor=actor,
-            algorithm=policy.algorithm,
+            algorithm=made.algorithm,
             derived=derived,
-            document=policy.canonical().decode(),
+            document=made.canonical().decode(),
             certificate=certificate,
             created_at=database.stamp(at),
         )

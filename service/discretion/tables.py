@@ -121,8 +121,8 @@ drawn = sa.Table(
     sa.ForeignKeyConstraint(["training", "number"], ["draws.training", "draws.number"], name="fk_drawn_draws"),
 )
 
-policies = sa.Table(
-    "policies",
+releases = sa.Table(
+    "releases",  # what was certified: policies, and reports of evaluations
     metadata,
     sa.Column("id", sa.String(40), primary_key=True),
     sa.Column("training", sa.ForeignKey("trainings.id"), nullable=False),

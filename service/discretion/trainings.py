@@ -16,14 +16,14 @@ import sqlalchemy as sa
 
 from discretion import catalogue, certificates, database, errors, ledger, requests, runs
 from discretion.keys import Key
-from discretion.learning import apvi, documents
+from discretion.learning import apvi, forms, report
 from discretion.learning.curator import Curator
 from discretion.learning.policy import Policy
 from discretion.learning.trajectories import IntArray, Trajectories
 from discretion.privacy import events, tokens
 from discretion.privacy.rho import Rho
 from discretion.requests import Asked
-from discretion.tables import datasets, policies, trainings
+from discretion.tables import datasets, releases, trainings
 
 
 def submitted(connection: sa.Connection, actor: str, idempotency_key: str) -> Any:
@@ -102,20 +102,12 @@ def certify(
 ) -> tuple[Policy, str]:
     """The policy under an id of its own, and its certificate."""
     named = replace(policy, labels=found.labels, id=tokens.identifier("pol"))
-    row = certificates.LedgerRow(paid.population, paid.sequence, paid.hash, Rho(paid.rho))
-    certificate = certificates.certify(
-        named,
-        schema=found.schema,
-        units=found.units,
-        algorithm=found.algorithm,
-        parameters=found.parameters,
-        privacy=found.privacy,
-        release_events=done,
-        ledger=row,
-        derived_from=origin,
-        key=key,
-    )
+    certificate = certificates.certify(named, requests.certified(found, origin), done, certified_row(paid), key)
     return named, json.dumps(certificate)
+
+
+def certified_row(paid: ledger.Row) -> certificates.LedgerRow:
+    return certificates.LedgerRow(paid.population, paid.sequence, paid.hash, Rho(paid.rho))
 
 
 # --- further policies from what was drawn ------------------------------------------------------------------------
@@ -152,7 +144,7 @@ def derive(
     before = requests.asked(dataset, json.loads(found.request), ready=False)
     if not isinstance(before.parameters, apvi.Parameters):
         raise errors.NotDerivable(f"Only {apvi.NAME} releases what further policies can be computed from.")
-    after = documents.parameters_of(before.algorithm, parameters, before.schema)
+    after = forms.read(before.algorithm, parameters, before.schema)
     assert isinstance(after, apvi.Parameters)  # of the same algorithm
     nobody = Trajectories(before.schema, before.units, ())
     curator = Curator(nobody, Rho(found.rho).exact, _Replay(connection, training))
@@ -191,7 +183,7 @@ class Training:
 
 
 _LARGE: Final = ("request",)
-_LARGE_OF_POLICIES: Final = ("document", "certificate")
+_LARGE_OF_RELEASES: Final = ("document", "certificate")
 
 
 def _visible(reader: Key, table: sa.Table) -> sa.ColumnElement[bool]:
@@ -205,8 +197,15 @@ def ids_of(reader: Key) -> sa.Select[Any]:
     return sa.select(trainings.c.id).where(trainings.c.actor == reader.id)
 
 
-def get(connection: sa.Connection, reader: Key, training: str, *, whole: bool = True) -> Training:
-    here = (trainings.c.id == training) & _visible(reader, trainings)
+# An evaluation is a job like a training, and its report is released like a policy; each has lists of its own.
+_JUDGING: Final = trainings.c.algorithm == report.NAME
+_JUDGED: Final = releases.c.algorithm == report.NAME
+
+
+def get(
+    connection: sa.Connection, reader: Key, training: str, *, whole: bool = True, evaluation: bool = False
+) -> Training:
+    here = (trainings.c.id == training) & _visible(reader, trainings) & (_JUDGING if evaluation else ~_JUDGING)
     columns = [column for column in trainings.c if whole or column.name not in _LARGE]
     found = connection.execute(sa.select(*columns).where(here)).one_or_none()
     if found is None:
@@ -215,16 +214,16 @@ def get(connection: sa.Connection, reader: Key, training: str, *, whole: bool = 
 
 
 def listed(
-    connection: sa.Connection, reader: Key, *, after: str | None, limit: int
+    connection: sa.Connection, reader: Key, *, after: str | None, limit: int, evaluations: bool = False
 ) -> tuple[list[Training], str | None]:
-    visible = _visible(reader, trainings)
+    visible = _visible(reader, trainings) & (_JUDGING if evaluations else ~_JUDGING)
     rows, following = database.page(connection, trainings, visible, after=after, limit=limit, leaving_out=_LARGE)
     return [_training(connection, row) for row in rows], following
 
 
 def _training(connection: sa.Connection, row: Any) -> Training:
-    first = (policies.c.training == row.id) & ~policies.c.derived
-    policy = connection.execute(sa.select(policies.c.id).where(first)).scalar_one_or_none()
+    first = (releases.c.training == row.id) & ~releases.c.derived
+    made = connection.execute(sa.select(releases.c.id).where(first)).scalar_one_or_none()
     request = getattr(row, "request", None)
     return Training(
         id=row.id,
@@ -232,7 +231,7 @@ def _training(connection: sa.Connection, row: Any) -> Training:
         actor=row.actor,
         state=row.state,
         progress=round(row.done / row.stages, 3),
-        policy=policy,
+        policy=made,
         code=row.code,
         rho=Rho(row.rho),
         algorithm=row.algorithm,
@@ -243,8 +242,16 @@ def _training(connection: sa.Connection, row: Any) -> Training:
 
 def policy(connection: sa.Connection, reader: Key, wanted: str, *columns: str) -> Any:
     """Some columns of a policy's row."""
-    here = (policies.c.id == wanted) & _visible(reader, policies)
-    found = connection.execute(sa.select(*(policies.c[name] for name in columns)).where(here)).one_or_none()
+    return _released(connection, (releases.c.id == wanted) & _visible(reader, releases) & ~_JUDGED, columns)
+
+
+def evaluation(connection: sa.Connection, reader: Key, wanted: str, *columns: str) -> Any:
+    """Some columns of a report's row."""
+    return _released(connection, (releases.c.id == wanted) & _visible(reader, releases) & _JUDGED, columns)
+
+
+def _released(connection: sa.Connection, here: sa.ColumnElement[bool], columns: Sequence[str]) -> Any:
+    found = connection.execute(sa.select(*(releases.c[name] for name in columns)).where(here)).one_or_none()
     if found is None:
         raise errors.NotFound
     return found
@@ -252,11 +259,11 @@ def policy(connection: sa.Connection, reader: Key, wanted: str, *columns: str) -
 
 def document(connection: sa.Connection, policy: str) -> str:
     """The certified bytes, for the service's own work."""
-    return str(connection.execute(sa.select(policies.c.document).where(policies.c.id == policy)).scalar_one())
+    return str(connection.execute(sa.select(releases.c.document).where(releases.c.id == policy)).scalar_one())
 
 
 def list_policies(
     connection: sa.Connection, reader: Key, *, after: str | None, limit: int
 ) -> tuple[list[Any], str | None]:
-    visible = _visible(reader, policies)
-    return database.page(connection, policies, visible, after=after, limit=limit, leaving_out=_LARGE_OF_POLICIES)
+    visible = _visible(reader, releases) & ~_JUDGED
+    return database.page(connection, releases, visible, after=after, limit=limit, leaving_out=_LARGE_OF_RELEASES)

@@ -12,7 +12,6 @@ The process that claims is forked from, so it runs no threads and holds no conne
 """
 
 import contextlib
-import ctypes
 import json
 import logging
 import os
@@ -27,10 +26,12 @@ from typing import Final, NoReturn
 import numpy as np
 import sqlalchemy as sa
 
-from discretion import database, datasets, errors, ledger, requests, runs, signing, trainings
+from discretion import database, datasets, errors, evaluations, ledger, processes, requests, runs, signing, trainings
 from discretion.catalogue import Dataset
 from discretion.learning import learners
 from discretion.learning.curator import Curator
+from discretion.learning.policy import Policy
+from discretion.learning.report import Report
 from discretion.learning.trajectories import IntArray
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
@@ -44,7 +45,6 @@ _IDLE: Final = 0.25  # seconds between looks at the queue
 _LOOK: Final = 0.05  # seconds between looks at the child
 _PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when it is told to stop
 _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that it could not carry out
-_PR_SET_PDEATHSIG: Final = 1
 
 _RELEASED, _FAILED, _STOPPED, _LOST, _KILLED = range(5)  # how a child ends
 
@@ -216,18 +216,11 @@ def _end(child: int) -> None:
 # --- the child ---------------------------------------------------------------------------------------------------
 
 
-def die_with_parent(parent: int) -> None:
-    """Be killed when the parent ends, however it ends; at once if it has."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
     """Everything that touches a patient's row happens below, and nothing but a number comes out."""
     code = _FAILED
     try:
-        die_with_parent(parent)
+        processes.die_with_parent(parent)
         _silence()
         signal.signal(signal.SIGTERM, _stop_between_draws)
         code = _learn(found, held, begun)
@@ -285,16 +278,23 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
     engine = database.engine(found.database_url)
     with database.snapshot(engine) as connection:
         dataset, asked, paid = runs.work(connection, held)
-    trajectories = datasets.load(found.datasets / str(dataset.folder), asked.schema)
+        judged = None if asked.judged is None else evaluations.judged(connection, asked)
+        patients = None if asked.judged is None else evaluations.patients(connection, dataset, asked)
+    trajectories = asked.read(datasets.load(found.datasets / str(dataset.folder), asked.schema))
     curator = Curator(trajectories, Rho(paid.rho).exact, _Journal(engine, held))
-    with np.errstate(all="ignore"):
-        learned = learners.learn(curator, asked.privacy, asked.parameters)
     key = signing.current(found)
-    policy, certificate = trainings.certify(learned, asked, curator.log, paid, key)
+    made: Policy | Report
+    with np.errstate(all="ignore"):
+        if judged is not None and patients is not None:
+            made = evaluations.judge(curator, asked, judged, patients, held.training)
+            certificate = evaluations.certify(made, asked, curator.log, paid, key)
+        else:
+            learned = learners.learn(curator, asked.privacy, asked.parameters)
+            made, certificate = trainings.certify(learned, asked, curator.log, paid, key)
     _sleep_until(begun + requests.due(requests.usual_seconds(asked), time.monotonic() - begun))
     with database.transaction(engine) as connection:
         signing.publish(connection, key, at=datetime.now(UTC))
-        runs.release(connection, held, policy, certificate, at=datetime.now(UTC))
+        runs.release(connection, held, made, certificate, at=datetime.now(UTC))
     return _RELEASED
 
 

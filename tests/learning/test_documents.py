@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import apvi, documents, learners, rewards, vapvi
+from discretion.learning import apvi, documents, forms, learners, rewards, vapvi
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Pure
 from discretion.learning.trajectories import Discrete, Schema, Vector
@@ -61,7 +61,7 @@ class TestEveryDocument:
             documents.privacy_of(document)
         for algorithm in (apvi.NAME, vapvi.NAME):
             with pytest.raises(errors.InvalidParameter, match="JSON object"):
-                documents.parameters_of(algorithm, document, SCHEMA)
+                forms.read(algorithm, document, SCHEMA)
 
 
 class TestSchema:
@@ -210,22 +210,22 @@ class TestParameters:
     def test_written_and_read_the_mechanisms_are_the_same(
         self, algorithm: str, parameters: learners.Parameters, schema: Schema
     ) -> None:
-        document = documents.parameters_document(parameters)
-        again = documents.parameters_of(algorithm, json.loads(rfc8785.dumps(document)), schema)
+        document = forms.write(parameters)
+        again = forms.read(algorithm, json.loads(rfc8785.dumps(document)), schema)
         asked = [learners.mechanisms(algorithm, schema, 100, RHO, p) for p in (parameters, again)]
         assert asked[0] == asked[1]
-        assert documents.parameters_document(again) == document
+        assert forms.write(again) == document
 
     def test_nothing_said_means_the_defaults(self) -> None:
-        assert documents.parameters_of("dp-apvi", {}, SCHEMA) == apvi.Parameters()
-        read = documents.parameters_of("dp-vapvi", {"features": TABLE}, SCHEMA)
-        written = documents.parameters_document(read)
-        assert written == documents.parameters_document(vapvi.Parameters(PHI))
+        assert forms.read("dp-apvi", {}, SCHEMA) == apvi.Parameters()
+        read = forms.read("dp-vapvi", {"features": TABLE}, SCHEMA)
+        written = forms.write(read)
+        assert written == forms.write(vapvi.Parameters(PHI))
         assert (written["calibration"], written["variance"], written["shares"]) == ("tight", "one", [1, 1, 1, 1, 2])
 
     def test_the_example_of_the_contract(self) -> None:
         said = {"dynamics": "per_step", "pessimism": "bernstein", "reward": {"table": [[0.1, 0.2]]}}
-        read = documents.parameters_of("dp-apvi", said | {"calibration": "tight"}, Schema(3, Discrete(1), 2))
+        read = forms.read("dp-apvi", said | {"calibration": "tight"}, Schema(3, Discrete(1), 2))
         assert read.reward is not None
         assert read.reward.table.tolist() == [[0.1, 0.2]]
 
@@ -262,7 +262,7 @@ class TestParameters:
     )
     def test_anything_else_is_refused_by_name(self, document: dict[str, Any], named: str) -> None:
         with pytest.raises(errors.InvalidParameter) as refused:
-            documents.parameters_of("dp-apvi", document, SCHEMA)
+            forms.read("dp-apvi", document, SCHEMA)
         assert named in str(refused.value)
         assert len(str(refused.value)) < 300
 
@@ -292,16 +292,16 @@ class TestParameters:
     )
     def test_regressions_are_read_as_strictly(self, document: dict[str, Any], schema: Schema) -> None:
         with pytest.raises((errors.InvalidParameter, errors.InvalidFeatures)):
-            documents.parameters_of("dp-vapvi", document, schema)
+            forms.read("dp-vapvi", document, schema)
 
     @pytest.mark.parametrize("algorithm", ["dp-pae", "", None, 3, [], NESTED])
     def test_there_are_two_algorithms(self, algorithm: Any) -> None:
         with pytest.raises(errors.InvalidParameter, match="algorithm"):
-            documents.parameters_of(algorithm, {}, SCHEMA)
+            forms.read(algorithm, {}, SCHEMA)
 
     def test_counting_needs_discrete_states(self) -> None:
         with pytest.raises(errors.InvalidParameter, match="discrete"):
-            documents.parameters_of("dp-apvi", {}, PLANE)
+            forms.read("dp-apvi", {}, PLANE)
 
     @settings(deadline=None, max_examples=300)
     @given(
@@ -324,8 +324,8 @@ class TestParameters:
     )
     def test_only_refusals_escape(self, algorithm: str, schema: Schema, document: Any) -> None:
         try:
-            parameters = documents.parameters_of(algorithm, document, schema)
+            parameters = forms.read(algorithm, document, schema)
         except errors.Refusal:
             return
-        written = documents.parameters_document(parameters)
-        assert documents.parameters_document(documents.parameters_of(algorithm, written, schema)) == written
+        written = forms.write(parameters)
+        assert forms.write(forms.read(algorithm, written, schema)) == written

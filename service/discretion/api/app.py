@@ -9,11 +9,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import discretion
 from discretion import catalogue, database, datasets, ledger
 from discretion.api import datasets as dataset_routes
-from discretion.api import keys, operations, policies, populations, problems, schemas, trainings, uploads
+from discretion.api import (
+    evaluations,
+    keys,
+    operations,
+    policies,
+    populations,
+    problems,
+    rehearsals,
+    schemas,
+    trainings,
+    uploads,
+)
 from discretion.api.service import Service
 from discretion.settings import Settings
 
-_ROOMS: Final = (populations, dataset_routes, uploads, trainings, policies, keys)
+_ROOMS: Final = (populations, dataset_routes, uploads, trainings, rehearsals, policies, evaluations, keys)
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),

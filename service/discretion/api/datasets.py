@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from discretion import audit, catalogue, database, errors, formats, ledger, signatures, statements, trainings
 from discretion import datasets as store
-from discretion.api import paging, schemas
+from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.api.populations import budget_document, total_of
 from discretion.api.service import Service
@@ -24,7 +24,7 @@ def dataset_document(found: catalogue.Dataset) -> dict[str, Any]:
 
 
 @room.route("POST", "/v1/datasets", "custodian", status=201, refusals=(404,), response_model=schemas.Dataset)
-def create_dataset(body: schemas.NewDataset, caller: Caller, service: Running) -> Any:
+def create_dataset(body: bodies.NewDataset, caller: Caller, service: Running) -> Any:
     """A dataset without data yet, in a population of yours or, with `budget`, in one of its own."""
     if (body.population is None) == (body.budget is None):
         raise errors.InvalidRequest("Give either `population` or `budget`.")
@@ -44,7 +44,7 @@ def create_dataset(body: schemas.NewDataset, caller: Caller, service: Running) -
         return dataset_document(catalogue.dataset(connection, caller, made))
 
 
-def _schema(body: schemas.NewDataset) -> dict[str, Any]:
+def _schema(body: bodies.NewDataset) -> dict[str, Any]:
     given = body.model_dump(by_alias=True, exclude_unset=True, exclude={"name", "population", "budget", "labels"})
     if body.labels is not None:
         if "labels" in body.actions:
@@ -179,7 +179,7 @@ def _grant_document(found: catalogue.Grant) -> dict[str, Any]:
 @room.route(
     "POST", "/v1/datasets/{dataset}/grants", "custodian", status=201, refusals=(409,), response_model=schemas.Grant
 )
-def create_grant(dataset: str, body: schemas.NewGrant, caller: Caller, service: Running) -> Any:
+def create_grant(dataset: str, body: bodies.NewGrant, caller: Caller, service: Running) -> Any:
     """Let an analyst's key use the dataset, up to a cap inside the budget."""
     now = datetime.now(UTC)
     with service.writing() as connection:

@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from discretion import audit, keys
-from discretion.api import paging, schemas
+from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 
 room = Room("administration")
 
 
 @room.route("POST", "/v1/keys", "admin", status=201, response_model=schemas.MadeKey)
-def create_key(body: schemas.NewKey, caller: Caller, service: Running) -> Any:
+def create_key(body: bodies.NewKey, caller: Caller, service: Running) -> Any:
     """A key; its token is in this answer and nowhere else, ever."""
     now = datetime.now(UTC)
     with service.writing() as connection:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from fastapi.responses import Response
 
 from discretion import audit, catalogue, database, errors, trainings
-from discretion.api import paging, schemas
+from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.learning import policy as artefacts
 
@@ -32,7 +32,7 @@ def _name(row: Any) -> dict[str, Any]:
     response_model=schemas.PolicyName,
 )
 def derive_policy(
-    training: str, body: schemas.NewDerivation, caller: Caller, service: Running, response: Response
+    training: str, body: bodies.NewDerivation, caller: Caller, service: Running, response: Response
 ) -> Any:
     """A further policy from the same private release: no patient is read, ρ = 0."""
     now = datetime.now(UTC)
@@ -84,7 +84,7 @@ def _parsed(engine: sa.Engine, policy: str) -> artefacts.Policy:
 
 
 @room.route("POST", "/v1/policies/{policy}/decisions", *_READERS, response_model=schemas.Decision)
-def decide(policy: str, body: schemas.Question, caller: Caller, service: Running) -> Any:
+def decide(policy: str, body: bodies.Question, caller: Caller, service: Running) -> Any:
     """What the policy does at a step, in a state."""
     with service.reading() as connection:
         trainings.policy(connection, caller, policy, "id")

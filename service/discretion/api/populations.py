@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from discretion import audit, catalogue, certificates, errors, ledger
-from discretion.api import paging, schemas
+from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.learning import documents
 from discretion.learning.curator import Concentrated
@@ -17,7 +17,7 @@ from discretion.privacy import rho
 room = Room("populations")
 
 
-def total_of(budget: schemas.Budget) -> rho.Rho:
+def total_of(budget: bodies.Budget) -> rho.Rho:
     privacy = documents.privacy_of(budget.model_dump(exclude_unset=True))
     if not isinstance(privacy, Concentrated):
         raise errors.InvalidPrivacy("A budget is given as rho, or as epsilon with delta.")
@@ -52,7 +52,7 @@ def _document(connection: sa.Connection, found: catalogue.Population) -> dict[st
 
 
 @room.route("POST", "/v1/populations", "custodian", status=201, response_model=schemas.Population)
-def create_population(body: schemas.NewPopulation, caller: Caller, service: Running) -> Any:
+def create_population(body: bodies.NewPopulation, caller: Caller, service: Running) -> Any:
     """A population with its whole budget; re-uploads and subsets of its patients draw on the same account."""
     now = datetime.now(UTC)
     with service.writing() as connection:
@@ -79,7 +79,7 @@ def read_population(population: str, caller: Caller, service: Running) -> Any:
 @room.route(
     "PATCH", "/v1/populations/{population}/budget", "custodian", refusals=(409,), response_model=schemas.BudgetState
 )
-def change_budget(population: str, body: schemas.NewBudget, caller: Caller, service: Running) -> Any:
+def change_budget(population: str, body: bodies.NewBudget, caller: Caller, service: Running) -> Any:
     """Another total; the reason stays visible in the ledger for good."""
     now = datetime.now(UTC)
     with service.writing() as connection:

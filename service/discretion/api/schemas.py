@@ -1,4 +1,4 @@
-"""Bodies in and out, for the edge only: what a training means is read by `learning.documents`, here it is shaped."""
+"""What the API answers, shaped for the edge only."""
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -12,10 +12,6 @@ Time = Annotated[str, Field(examples=["2026-01-02T03:04:05.000000+00:00"])]
 Object = dict[str, Any]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
 class Problem(BaseModel):
     """Why a request was refused (RFC 9457); `code` is stable."""
 
@@ -27,109 +23,6 @@ class Problem(BaseModel):
     remaining: Rho | None = None
     problems: list[Object] | None = None
     fields: list[Object] | None = None
-
-
-# --- in ----------------------------------------------------------------------------------------------------------
-
-
-class Budget(_Strict):
-    """ρ, or the largest ρ that implies (ε, δ)."""
-
-    rho: Rho | None = None
-    epsilon: float | str | None = None
-    delta: float | str | None = None
-
-
-class NewPopulation(_Strict):
-    name: Name
-    budget: Budget
-
-
-class NewBudget(_Strict):
-    rho: Rho
-    reason: Annotated[str, Field(min_length=1, max_length=500, description="Stays visible; no patient facts in it.")]
-
-
-class NewDataset(_Strict):
-    """Everything here is public knowledge, never read off the data."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "icu-2019",
-                    "budget": {"rho": "2"},
-                    "horizon": 20,
-                    "states": {"kind": "discrete", "count": 716},
-                    "actions": {"count": 25},
-                    "reward": {"low": 0, "high": 1},
-                    "return": {"low": 0, "high": 1},
-                    "max_trajectories_per_unit": 1,
-                }
-            ]
-        }
-    )
-
-    name: Name
-    population: Id | None = None
-    budget: Budget | None = None
-    horizon: Annotated[int, Field(ge=1)]
-    states: Annotated[
-        Object, Field(description='{"kind": "discrete", "count"} or {"kind": "vector", "columns", "bounds"}')
-    ]
-    actions: Annotated[Object, Field(description='{"count"} and, optionally, "labels"')]
-    reward: Annotated[Object, Field(description='{"low", "high"} of one reward')]
-    return_: Annotated[
-        Object | None, Field(alias="return", description='{"low", "high"} of a whole trajectory\'s rewards')
-    ] = None
-    max_trajectories_per_unit: Annotated[int, Field(ge=1)] = 1
-    labels: Annotated[
-        list[str] | None, Field(description="What the actions are called, if `actions` does not say.")
-    ] = None
-
-
-class NewGrant(_Strict):
-    key: Id
-    rho: Rho
-
-
-class NewTraining(_Strict):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "dataset": "ds_…",
-                    "algorithm": "dp-apvi",
-                    "privacy": {"rho": "0.5"},
-                    "parameters": {"c1": 0.5, "c2": 0},
-                }
-            ]
-        }
-    )
-
-    dataset: Id
-    algorithm: Annotated[str, Field(max_length=40, description='"dp-apvi" or "dp-vapvi"')]
-    privacy: Annotated[Object, Field(description='{"rho"}, {"epsilon", "delta"} or, for dp-apvi, {"pure_epsilon"}')]
-    parameters: Annotated[Object, Field(description="Public constants; {} takes the defaults.")] = Field(
-        default_factory=dict
-    )
-
-
-class NewDerivation(_Strict):
-    parameters: Object
-
-
-class Question(_Strict):
-    step: int
-    state: Annotated[int | dict[str, int | float], Field(description="A number, or the columns of a vector state.")]
-
-
-class NewKey(_Strict):
-    name: Name
-    role: Literal["admin", "custodian", "analyst", "auditor"]
-
-
-# --- out ---------------------------------------------------------------------------------------------------------
 
 
 class EpsilonOfBudget(BaseModel):
@@ -246,11 +139,38 @@ class Plan(BaseModel):
     epsilon: list[Object]
     pure_epsilon: str | None
     mechanisms: list[Object]
+    half: str | None
+    chosen: Annotated[Object | None, Field(description="What `auto` chose, by which rule, and why.")] = None
     visits_needed: Annotated[
-        float, Field(description="Visits that a state and action need at a step before they are trusted, about.")
+        float, Field(description="Visits that a state and action need before they are trusted, about.")
     ]
+    learned_share: Annotated[
+        float, Field(description="Expected share of decisions that are learned and no fallback, as assumed below.")
+    ]
+    assumption: str
+    warnings: Annotated[list[str], Field(description="What speaks against this training, and what would help.")]
     trainings_left: Annotated[int, Field(description="How many trainings of this size the budget has left for you.")]
     seconds: Annotated[float, Field(description="How long after its start the policy appears, usually.")]
+
+
+class RehearsedValue(BaseModel):
+    behaviour: float
+    policy: float
+    best: Annotated[float | None, Field(description="Of whoever knows the twin; not known for vector states.")]
+
+
+class Rehearsal(BaseModel):
+    """What the same training learned from a made-up twin; nothing in it is about a patient."""
+
+    dataset: Id
+    twin: int
+    units: Annotated[int, Field(description="Fewer than the dataset's where that would take too long.")]
+    privacy: Annotated[Object, Field(description="Then with as much more ρ as keeps the noise in proportion.")]
+    value: Annotated[RehearsedValue, Field(description="What a stay is worth on average in the twin's clinic.")]
+    learned_share: float
+    algorithm: str
+    parameters: Object
+    chosen: Object | None = None
 
 
 class TrainingSummary(BaseModel):
@@ -270,6 +190,47 @@ class Training(TrainingSummary):
 
     privacy: Object
     parameters: Object
+    half: str | None = None
+    chosen: Annotated[Object | None, Field(description="What `auto` chose, by which rule, and why.")] = None
+
+
+class EvaluationSummary(BaseModel):
+    id: Id
+    dataset: Id
+    state: Literal["queued", "running", "released", "failed", "cancelled"]
+    progress: Annotated[float, Field(ge=0, le=1, description="Public stages done.")]
+    code: str | None
+    rho: Rho
+    created_at: Time
+
+
+class Found(BaseModel):
+    """What a stay is worth on average, with an interval that covers noise and sampling."""
+
+    model_config = ConfigDict(extra="allow")
+    value: float
+    low: float
+    high: float
+    level: Annotated[float, Field(description="How often such an interval holds the true value, at least.")]
+
+
+class Report(BaseModel):
+    """The certified artefact of an evaluation, byte for byte."""
+
+    id: Id
+    algorithm: str
+    policy: Object
+    patients: Literal["same", "other half", "other population"]
+    caution: str
+    found: Found
+
+
+class Evaluation(EvaluationSummary):
+    policy: Id
+    privacy: Object
+    parameters: Object
+    half: str | None
+    report: Report | None
 
 
 class PolicyName(BaseModel):

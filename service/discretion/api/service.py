@@ -104,6 +104,7 @@ class Service:
         self.answered: Counter[tuple[str, str]] = Counter()
         self.parsing = asyncio.Semaphore(1)
         self.deriving = threading.BoundedSemaphore(_DERIVATIONS)
+        self.rehearsing = threading.BoundedSemaphore(1)
         self.readiness = Readiness(self)
         self.uploading: set[str] = set()  # datasets that this process is receiving
 

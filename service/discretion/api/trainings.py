@@ -12,12 +12,12 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from discretion import audit, catalogue, certificates, errors, ledger, requests, runs, trainings
-from discretion.api import auth, paging, schemas
+from discretion.api import auth, bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.api.populations import epsilon
 from discretion.api.service import Service
 from discretion.keys import Key
-from discretion.learning import learners
+from discretion.learning import forecast
 from discretion.privacy import tokens
 from discretion.privacy.rho import Rho
 
@@ -25,37 +25,42 @@ room = Room("trainings")
 
 _POLL: Final = 0.5  # seconds between looks at a training that is streamed
 _QUIET: Final = 15.0  # seconds after which a stream says that it is still there
+_REQUEST: Final = {"algorithm", "privacy", "parameters", "half"}
 _ENDED: Final = (runs.RELEASED, runs.FAILED, runs.CANCELLED)
 
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", description="1 to 200 printable characters.")]
 
 
-def _asked(
-    connection: sa.Connection, caller: Key, body: schemas.NewTraining
+def read_request(
+    connection: sa.Connection, caller: Key, body: bodies.NewTraining
 ) -> tuple[catalogue.Dataset, requests.Asked]:
     dataset = catalogue.dataset(connection, caller, body.dataset)
-    return dataset, requests.asked(dataset, body.model_dump(exclude={"dataset"}))
+    return dataset, requests.asked(dataset, body.model_dump(include=_REQUEST))
 
 
 @room.route("POST", "/v1/plans", "analyst", refusals=(404, 409), response_model=schemas.Plan)
-def make_plan(body: schemas.NewTraining, caller: Caller, service: Running) -> Any:
+def make_plan(body: bodies.NewPlan, caller: Caller, service: Running) -> Any:
     """What a training would do and cost. Reads no patient's row, costs nothing."""
     with service.reading() as connection:
-        dataset, asked = _asked(connection, caller, body)
+        dataset, asked = read_request(connection, caller, body)
         left = _left(connection, dataset, caller)
     done, cost = asked.mechanisms, asked.cost
     pure = certificates.pure_epsilon(done)
-    seen = learners.visits_needed(asked.schema, asked.units, asked.privacy, asked.parameters)
-    return asked.document() | {
-        "dataset": dataset.id,
-        "rho": str(cost),
-        "epsilon": [{"delta": float(delta), "epsilon": epsilon(cost.nano, delta)} for delta in certificates.DELTAS],
-        "pure_epsilon": None if pure is None else str(pure),
-        "mechanisms": [certificates.mechanism_document(event) for event in done],
-        "visits_needed": round(seen, 1),
-        "trainings_left": left.nano // cost.nano,
-        "seconds": requests.usual_seconds(asked),
-    }
+    visiting = forecast.visiting_of(body.visiting, asked.schema, asked.parameters)
+    expected = forecast.forecast(asked.schema, asked.units, asked.privacy, asked.parameters, visiting)
+    return (
+        asked.document()
+        | expected.document()
+        | {
+            "dataset": dataset.id,
+            "rho": str(cost),
+            "epsilon": [{"delta": float(delta), "epsilon": epsilon(cost.nano, delta)} for delta in certificates.DELTAS],
+            "pure_epsilon": None if pure is None else str(pure),
+            "mechanisms": [certificates.mechanism_document(event) for event in done],
+            "trainings_left": left.nano // cost.nano,
+            "seconds": requests.usual_seconds(asked),
+        }
+    )
 
 
 def _left(connection: sa.Connection, dataset: catalogue.Dataset, caller: Key) -> Rho:
@@ -78,39 +83,48 @@ def _summary(found: trainings.Training) -> dict[str, Any]:
     "POST", "/v1/trainings", "analyst", status=202, refusals=(400, 402, 404, 409), response_model=schemas.Training
 )
 def submit_training(
-    body: schemas.NewTraining,
+    body: bodies.NewTraining,
     caller: Caller,
     service: Running,
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> Any:
     """Reserve the budget and queue the training; the same `Idempotency-Key` and body give the same training again."""
-    if not idempotency_key:
-        raise errors.NoIdempotencyKey("Send an `Idempotency-Key`: any text of your own that names this request.")
-    if len(idempotency_key) > 200 or not idempotency_key.isascii() or not idempotency_key.isprintable():
-        raise errors.InvalidRequest("An Idempotency-Key has 1 to 200 printable ASCII characters.")
-    try:
-        found = _submit(body, caller, service, idempotency_key)
-    except sa.exc.IntegrityError:  # the same key at the same moment: the other request has won, and its row is ours
-        found = _submit(body, caller, service, idempotency_key)
+    found = submit(service, caller, idempotency_key, body.dataset, body.model_dump(include=_REQUEST))
     response.headers["Location"] = f"/v1/trainings/{found.id}"
     return training_document(found)
 
 
-def _submit(body: schemas.NewTraining, caller: Key, service: Service, key: str) -> trainings.Training:
+def submit(
+    service: Service, caller: Key, key: str | None, dataset: str, request: dict[str, Any], *, evaluation: bool = False
+) -> trainings.Training:
+    """Reserve and queue, once for each key."""
+    if not key:
+        raise errors.NoIdempotencyKey("Send an `Idempotency-Key`: any text of your own that names this request.")
+    if len(key) > 200 or not key.isascii() or not key.isprintable():
+        raise errors.InvalidRequest("An Idempotency-Key has 1 to 200 printable ASCII characters.")
+    try:
+        return _submit(service, caller, key, dataset, request, evaluation)
+    except sa.exc.IntegrityError:  # the same key at the same moment: the other request has won, and its row is ours
+        return _submit(service, caller, key, dataset, request, evaluation)
+
+
+def _submit(
+    service: Service, caller: Key, key: str, dataset: str, request: dict[str, Any], evaluation: bool
+) -> trainings.Training:
     """Everything that takes time is done before the transaction that reserves."""
-    now, training = datetime.now(UTC), tokens.identifier("tr")
+    now, training = datetime.now(UTC), tokens.identifier("ev" if evaluation else "tr")
     with service.reading() as connection:
-        dataset = catalogue.dataset(connection, caller, body.dataset)
+        found = catalogue.dataset(connection, caller, dataset)
         # What was accepted once is answered again, whatever has become of the dataset since.
         again = trainings.submitted(connection, caller.id, key) is not None
-        asked = requests.asked(dataset, body.model_dump(exclude={"dataset"}), ready=not again)
-        grant = catalogue.own_grant(connection, dataset.id, caller.id)
+        asked = requests.asked(found, request, ready=not again)
+        grant = catalogue.own_grant(connection, found.id, caller.id)
     with service.writing() as connection:
         made = trainings.submit(
             connection,
             training,
-            dataset=dataset.id,
+            dataset=found.id,
             request=asked.document(),
             rho=asked.cost,
             stages=asked.stages,
@@ -120,8 +134,8 @@ def _submit(body: schemas.NewTraining, caller: Key, service: Service, key: str) 
             grant=None if grant is None else grant.id,
         )
         if made == training:
-            audit.record(connection, caller.id, "training.submit", made, at=now)
-        return trainings.get(connection, caller, made)
+            audit.record(connection, caller.id, "evaluation.submit" if evaluation else "training.submit", made, at=now)
+        return trainings.get(connection, caller, made, evaluation=evaluation)
 
 
 @room.route(

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import errors
+from discretion.learning import terms as languages
 from discretion.learning.trajectories import (
-    CONSTANT,
     Block,
     Discrete,
     FloatArray,
@@ -41,6 +41,9 @@ from discretion.learning.trajectories import (
 BITS: Final = 16
 ONE: Final = 1 << BITS
 MAX_DIMENSION: Final = 100_000
+_REFERENCES: Final = 1024
+_SHRINKAGE: Final = 1e-4  # of the reference states' second moment: terms more alike than this stay so
+_CHUNK: Final = 4096  # states evaluated at once: what fits the cache
 
 
 def _check_actions(actions: object) -> None:
@@ -177,15 +180,13 @@ class Blocks:
 
     vector: Vector
     actions: int
-    terms: tuple[str, ...]  # column names, and "1" for the constant
+    terms: tuple[languages.Term, ...]  # column names, "1" for the constant, and what `terms` can say
 
     def __post_init__(self) -> None:
         _check_actions(self.actions)
-        if not self.terms or len(set(self.terms)) != len(self.terms):
-            raise errors.InvalidFeatures("Blocks need terms, each of them once.")
-        for term in self.terms:
-            if term != CONSTANT and term not in self.vector.columns:
-                raise errors.InvalidFeatures(f"Blocks name the term {term!r}; use a state column or {CONSTANT!r}.")
+        if not all(isinstance(term, languages.Term) for term in self.terms):
+            raise errors.InvalidFeatures('Blocks need terms: column names, "1", hinges, bins, products and the like.')
+        object.__setattr__(self, "terms", languages.check(self.terms, self.vector))
         _check_dimension(self.actions, self.width)
 
     @property
@@ -196,21 +197,106 @@ class Blocks:
     def width(self) -> int:
         return len(self.terms)
 
+    @property
+    def plain(self) -> bool:
+        """Whether there are only columns and the constant, which are told apart well enough as they are."""
+        return all(isinstance(term, str) for term in self.terms)
+
     def psi(self, states: NDArray[np.generic]) -> FloatArray:  # (R, columns) → (R, p), integers
-        """Each term lies in [−1, 1] and is divided by √p (rounded up), so that ‖ψ‖ ≤ 1 for every state there is."""
-        norm = math.nextafter(math.sqrt(self.width), math.inf)
+        """Plain terms are divided by √p (rounded up), so that ‖ψ‖ ≤ 1 for every state there is. Other terms resemble
+        each other, and noise would drown what tells them apart: they are made orthogonal over the reference states,
+        scaled so that nineteen of twenty of these have ‖ψ‖ ≤ 1, and a state beyond is shortened to that."""
+        if self.plain:
+            return self._rows(states, ONE / math.nextafter(math.sqrt(self.width), math.inf)).T
         psi = np.empty((self.width, len(states)))
-        for row, term in zip(psi, self.terms, strict=True):
-            np.trunc(self._term(term, states) / norm * ONE, out=row)
+        for start in range(0, len(states), _CHUNK):
+            # Integers below 2¹⁶ times multiples of one power of two: every sum is exact, in any order.
+            rows = self._mixing @ self._rows(states[start : start + _CHUNK], ONE)
+            psi[:, start : start + _CHUNK] = _shortened(np.trunc(rows))
         return psi.T
 
-    def _term(self, term: str, states: NDArray[np.generic]) -> FloatArray:
-        if term == CONSTANT:
-            return np.ones(len(states))
-        column = self.vector.columns.index(term)
-        low, high = self.vector.bounds[column]
-        values = np.minimum(np.maximum(np.asarray(states[:, column], dtype=np.float64), low), high)
-        return np.minimum((values - low) / (high - low), 1.0) * 2.0 - 1.0
+    def _rows(self, states: NDArray[np.generic], scale: float) -> FloatArray:  # (p, R)
+        rows = np.empty((self.width, len(states)))
+        for row, term in zip(rows, languages.Evaluation(self.vector, states).rows(self.terms), strict=True):
+            np.trunc(term * scale, out=row)
+        return rows
+
+    @cached_property
+    def _mixing(self) -> FloatArray:  # (p, p) lower triangular
+        """The scaled inverse of the root L of Σψψᵀ = LLᵀ over the reference states. Computed from correctly rounded
+        operations in a fixed order, so that everybody finds the same bits."""
+        rows = self._rows(reference(self.vector, _REFERENCES), ONE) / ONE
+        inverse = _inverse_root(_second_moment(rows))
+        norms = np.sort(_squares(_multiplied(inverse, rows)))
+        return _on_grid(inverse / math.sqrt(norms[_REFERENCES * 19 // 20]), self.width)
+
+
+def _second_moment(rows: FloatArray) -> FloatArray:  # (p, R) → (p, p)
+    moment = np.empty((len(rows), len(rows)))
+    for index, row in enumerate(rows):
+        for other in range(index + 1):
+            moment[index, other] = moment[other, index] = math.fsum(row * rows[other]) / rows.shape[1]
+    return moment + np.eye(len(rows)) * _SHRINKAGE
+
+
+def _inverse_root(moment: FloatArray) -> FloatArray:
+    """L⁻¹ for moment = LLᵀ, column by column with elementwise operations only."""
+    width = len(moment)
+    rest, inverse = moment.copy(), np.eye(width)
+    for index in range(width):
+        pivot = math.sqrt(rest[index, index])
+        column = rest[index:, index] / pivot
+        inverse[index] = inverse[index] / pivot
+        rest[index:, index:] -= column[:, None] * column[None, :]
+        inverse[index + 1 :] -= column[1:, None] * inverse[index][None, :]
+    return inverse
+
+
+def _multiplied(matrix: FloatArray, rows: FloatArray) -> FloatArray:
+    """A product in a fixed order."""
+    total = np.zeros((len(matrix), rows.shape[1]))
+    for index, row in enumerate(rows):
+        total += matrix[:, index, None] * row
+    return total
+
+
+def _on_grid(factors: FloatArray, width: int) -> FloatArray:
+    """Rounded to multiples of one power of two, so that sums of `width` products with 16-bit integers are exact."""
+    bits = 52 - BITS - width.bit_length()
+    unit = math.ldexp(1.0, math.frexp(float(np.abs(factors).max()))[1] - bits)
+    return np.asarray(np.rint(factors / unit) * unit)
+
+
+def _shortened(psi: FloatArray) -> FloatArray:  # (p, R) integers
+    """Columns whose integer norm passes 1 are scaled to it, and shrunk until they are within it exactly."""
+    square = _squares(psi)
+    over = np.flatnonzero(square > ONE**2)
+    if len(over):
+        long = np.trunc(psi[:, over] * (ONE / np.sqrt(square[over])))
+        while (still := _squares(long) > ONE**2).any():
+            long[:, still] -= np.sign(long[:, still])
+        psi[:, over] = long
+    return psi
+
+
+def _squares(psi: FloatArray) -> FloatArray:
+    """Σψ², exact for integers: each below 2¹⁶ or so, and at most 2¹⁰ of them."""
+    total = np.zeros(psi.shape[1])
+    for row in psi:
+        total += row * row
+    return total
+
+
+def reference(vector: Vector, count: int) -> FloatArray:  # (count, columns)
+    """Public states spread evenly over the declared bounds: multiples of the roots of primes, modulo 1."""
+    primes: list[int] = []
+    candidate = 2
+    while len(primes) < len(vector.columns):
+        if all(candidate % prime for prime in primes if prime * prime <= candidate):
+            primes.append(candidate)
+        candidate += 1
+    turns = np.arange(1, count + 1)[:, None] * np.sqrt(np.array(primes, dtype=np.float64))
+    return np.asarray(vector.low + (turns - np.floor(turns)) * (vector.high - vector.low))
 
 
 FiniteMap = Table | Bins

@@ -1,6 +1,7 @@
 """The learners by name: what a request, a plan and a certificate have in common."""
 
-from fractions import Fraction
+from types import ModuleType
+from typing import Any, Final
 
 from discretion import errors
 from discretion.learning import apvi, vapvi
@@ -11,33 +12,63 @@ from discretion.privacy import events
 
 Parameters = apvi.Parameters | vapvi.Parameters
 
+PER_STEP: Final = "per_step"
+STATIONARY: Final = "stationary"
+# An algorithm's first line here is what a request means that does not say which dynamics it assumes.
+_LEARNERS: Final[dict[tuple[str, str], ModuleType]] = {
+    (apvi.NAME, PER_STEP): apvi,
+    (vapvi.NAME, PER_STEP): vapvi,
+}
+_FORMS: Final = {learner.Parameters: (learner, key) for key, learner in _LEARNERS.items()}
+
+
+def named(algorithm: object, dynamics: object) -> Any:
+    """The module of a learner."""
+    offered = {kept: learner for (name, kept), learner in _LEARNERS.items() if name == algorithm}
+    if not offered:
+        names = dict.fromkeys(f'"{name}"' for name, _ in _LEARNERS)
+        raise errors.InvalidParameter(f"algorithm must be {' or '.join(names)}.")
+    if dynamics is None:
+        return next(iter(offered.values()))
+    if not isinstance(dynamics, str) or dynamics not in offered:
+        kept = " or ".join(f'"{one}"' for one in offered)
+        raise errors.InvalidParameter(f"dynamics must be {kept} for {algorithm}.")
+    return offered[dynamics]
+
+
+def _of(parameters: Parameters) -> Any:
+    return _FORMS[type(parameters)][0]
+
+
+def algorithm_of(parameters: Parameters) -> str:
+    return _FORMS[type(parameters)][1][0]
+
+
+def dynamics_of(parameters: Parameters) -> str:
+    return _FORMS[type(parameters)][1][1]
+
 
 def mechanisms(
     algorithm: str, schema: Schema, units: int, privacy: Share, parameters: Parameters
 ) -> list[events.Event]:
     """Every release of a training, from public quantities alone: anybody can rebuild it and add up the cost."""
-    if algorithm == apvi.NAME and isinstance(parameters, apvi.Parameters):
-        return apvi.mechanisms(schema, units, privacy, parameters)
-    if algorithm == vapvi.NAME and isinstance(parameters, vapvi.Parameters):
-        return vapvi.mechanisms(schema, units, privacy, parameters)
-    raise errors.InvalidParameter(
-        f"There is no algorithm {algorithm!r} with such parameters; use {apvi.NAME!r} or {vapvi.NAME!r}."
-    )
-
-
-def cost(algorithm: str, schema: Schema, units: int, privacy: Share, parameters: Parameters) -> Fraction:
-    """ρ of a training, before anything is computed or charged."""
-    return events.compose(mechanisms(algorithm, schema, units, privacy, parameters))
+    if type(parameters) not in _FORMS or algorithm_of(parameters) != algorithm:
+        raise errors.InvalidParameter(f"There is no algorithm {algorithm!r} with such parameters.")
+    asked: list[events.Event] = _of(parameters).mechanisms(schema, units, privacy, parameters)
+    return asked
 
 
 def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """What a plan says about how much data a decision takes; public."""
-    if isinstance(parameters, apvi.Parameters):
-        return apvi.visits_needed(schema, units, privacy, parameters)
-    return vapvi.visits_needed(schema, units, privacy, parameters)
+    return float(_of(parameters).visits_needed(schema, units, privacy, parameters))
+
+
+def warnings(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[str]:
+    """What speaks against a training with these constants, in public quantities; most learners have nothing to say."""
+    found = getattr(_of(parameters), "warnings", None)
+    return [] if found is None else list(found(schema, units, privacy, parameters))
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> Policy:
-    if isinstance(parameters, apvi.Parameters):
-        return apvi.learn(curator, privacy, parameters)
-    return vapvi.learn(curator, privacy, parameters)
+    learned: Policy = _of(parameters).learn(curator, privacy, parameters)
+    return learned

@@ -18,6 +18,7 @@ import rfc8785
 
 from discretion import errors
 from discretion.learning.features import Bins, Blocks
+from discretion.learning.scores import Score
 from discretion.learning.trajectories import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector, is_finite
 from discretion.learning.values import LinearScore
 
@@ -70,6 +71,19 @@ class Linear:
 
 
 @dataclass(frozen=True, eq=False)
+class Pooled:
+    """What is needed to decide for any vector state, one entry for each group of steps."""
+
+    features: Blocks
+    groups: tuple[Score, ...]
+    width: float  # rewards are scaled by r = width·x, the end being worth nothing
+
+    def choose(self, group: int, states: FloatArray) -> tuple[IntArray, BoolArray, FloatArray]:
+        action, learned, score = self.groups[group].choose(self.features.psi(states))
+        return action, learned, np.round(score * self.width, _DECIMALS) + 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class Policy:
     algorithm: str
     horizon: int
@@ -86,6 +100,9 @@ class Policy:
         action, learned, score = self.rule.decide(step - 1, self._checked(state))
         label = self.labels[action] if self.labels else None
         return Decision(action, label, LEARNED if learned else FALLBACK, score)
+
+    def choose(self, step, states):
+        return self.rule.choose((step - 1) * len(self.rule.groups) // self.horizon, states)
 
     def _checked(self, state: State) -> FloatArray | int:
         if isinstance(self.states, Discrete):

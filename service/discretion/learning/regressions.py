@@ -5,7 +5,7 @@ For replacing one unit of at most m trajectories, X and Y being the two contribu
 * Gram Σφφᵀ: X and Y are positive semidefinite with ‖X‖_F, ‖Y‖_F ≤ m, and so ⟨X, Y⟩ ≥ 0: ‖X − Y‖_F² ≤ 2m².
 * moment Σφy with |y| ≤ B: ‖X − Y‖₂ ≤ 2mB.
 
-Weights 1/σ̃² ≤ 1 enter as φ/σ̃ and y/σ̃ *before* either is put on the grid, so both bounds hold of the integers that are
+Weights 1/σ̃² ≤ 1 enter as φ/σ̃ and y/σ̃ *before* either is put on the grid, so the bounds hold of the integers that are
 summed; rounding products instead would break them.
 """
 
@@ -28,9 +28,9 @@ from discretion.privacy import events
 Value = TableValue | LinearValue
 Deviation = TableDeviation | LinearDeviation
 
-_GRID: Final = Fraction(1, maps.ONE)
+GRID: Final = Fraction(1, maps.ONE)
 _TARGET_BITS: Final = 22  # of a target on its grid, so that 10⁷ units can be summed
-_LARGEST_TARGET: Final = 2**27
+LARGEST_TARGET: Final = 2**27
 _CHUNK: Final = 4096  # records evaluated at once: what fits the cache
 
 
@@ -41,7 +41,7 @@ def _chosen(block: Bounded, part: str, units: int) -> BoolArray | None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Seen:
+class Seen:
     """The records of one step of a block, with their weighted features: looked up by cell, or computed."""
 
     records: Records
@@ -57,7 +57,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class _Regressed:
+class Regressed:
     """What Gram matrices and moments share: the features of one step, weighted by 1/σ̃."""
 
     schema: Schema
@@ -74,11 +74,11 @@ class _Regressed:
             )
         finite = not isinstance(self.features, maps.Blocks)
         if isinstance(self.deviation, LinearDeviation):
-            _check(
+            check_fit(
                 not finite and self.deviation.square.shape == self.deviation.mean.shape == self._weights, "deviation"
             )
         elif self.deviation is not None:
-            _check(finite and self.deviation.values.shape == self._cells, "deviation")
+            check_fit(finite and self.deviation.values.shape == self._cells, "deviation")
 
     @property
     def _weights(self) -> tuple[int, ...]:
@@ -89,11 +89,11 @@ class _Regressed:
         assert not isinstance(self.features, maps.Blocks)
         return (self.features.states, self.features.actions)
 
-    def _seen(self, block: Bounded, units: int) -> _Seen:
+    def _seen(self, block: Bounded, units: int) -> Seen:
         key = ("seen", self.step, self.part, id(self.features), id(self.deviation))
         return block.once(key, lambda: self._look(block, units))
 
-    def _look(self, block: Bounded, units: int) -> _Seen:
+    def _look(self, block: Bounded, units: int) -> Seen:
         records = block.records(self.step, _chosen(block, self.part, units))
         if self.step + 1 < self.schema.horizon:
             records = records.only(records.known)
@@ -101,7 +101,7 @@ class _Regressed:
             cells = self.features.cells(records.states) * self.schema.actions + records.actions
             deviation = None if self._finite_deviation is None else self._finite_deviation[cells]
             nothing = np.empty(0, dtype=np.int64)
-            return _Seen(records, deviation, cells, nothing, np.empty((0, 0)), nothing)
+            return Seen(records, deviation, cells, nothing, np.empty((0, 0)), nothing)
         psi = self.features.psi(records.states)
         deviation = None
         if isinstance(self.deviation, LinearDeviation):
@@ -110,7 +110,7 @@ class _Regressed:
         narrow = records.actions.astype(np.min_scalar_type(self.schema.actions))  # small integers sort by radix
         order = np.argsort(narrow, kind="stable")
         bounds = np.concatenate(([0], np.cumsum(np.bincount(records.actions, minlength=self.schema.actions))))
-        return _Seen(records, deviation, records.actions, order, psi.T[:, order].T, bounds)
+        return Seen(records, deviation, records.actions, order, psi.T[:, order].T, bounds)
 
     @cached_property
     def _finite_deviation(self) -> FloatArray | None:  # (cells·A,)
@@ -124,8 +124,27 @@ class _Regressed:
             return psi
         return _weighted(psi.astype(np.float64), self._finite_deviation).astype(np.int64)
 
+    def _looked_up(self, records: Records, value: TableValue) -> FloatArray:
+        assert not isinstance(self.features, maps.Blocks)
+        inside = records.known & ~records.ended
+        return value.values[np.where(inside, self.features.cells(records.successors), -1)]
 
-def _check(fits: bool, name: str) -> None:
+    def _finite_gram(self, counts: IntArray) -> IntArray:  # (cells·A,) → (G, p, p)
+        psi, shape = self._finite_psi, (self.features.groups, self.features.width, self.features.width)
+        if isinstance(self.features, maps.Bins):  # one cell a group, one number a cell
+            return (counts[:, None] * psi * psi).reshape(shape)
+        bound = max(1, int(counts.max())) * maps.ONE
+        return sums.exact_product(counts[:, None] * psi, psi, bound, maps.ONE).reshape(shape)
+
+    def _finite_moment(self, targets: IntArray) -> IntArray:  # (cells·A,) → (G, p)
+        psi = self._finite_psi
+        if isinstance(self.features, maps.Bins):
+            return (targets[:, None] * psi).reshape(self._weights)
+        bound = max(1, int(np.abs(targets).max()))
+        return sums.exact_product(targets[:, None], psi, bound, maps.ONE)[0].reshape(self._weights)
+
+
+def check_fit(fits: bool, name: str) -> None:
     if not fits:
         raise errors.InvalidParameter(f"The {name} handed to the curator does not fit the feature map.")
 
@@ -140,13 +159,19 @@ def _weighted(psi: FloatArray, deviation: FloatArray) -> FloatArray:
     return np.trunc(psi / deviation[:, None])
 
 
+def on_target_grid(target: FloatArray, deviation: FloatArray | None, bound: int, steps: int) -> FloatArray:
+    """y/σ̃ within ±bound, truncated to a multiple of 1/steps and counted in these; what is no number counts as 0."""
+    weighted = target if deviation is None else target / deviation
+    return np.trunc(np.clip(np.where(np.isnan(weighted), 0.0, weighted), -bound, bound) * steps)
+
+
 @dataclass(frozen=True, eq=False)
-class Gram(_Regressed):
+class Gram(Regressed):
     """Σ φφᵀ/σ̃² of one step, a (p, p) matrix per group."""
 
     label: str = "Gram matrix"
 
-    resolution = _GRID**2
+    resolution = GRID**2
     symmetric = True
     absolute_sensitivity = None
 
@@ -180,17 +205,11 @@ class Gram(_Regressed):
             partial[action] += sums.exact_product(psi, psi, maps.ONE, maps.ONE)
 
     def finish(self, partial: IntArray) -> IntArray:
-        if isinstance(self.features, maps.Blocks):
-            return partial
-        psi = self._finite_psi
-        if isinstance(self.features, maps.Bins):  # one cell a group, one number a cell
-            return (partial[:, None] * psi * psi).reshape(self.shape)
-        bound = max(1, int(partial.max())) * maps.ONE
-        return sums.exact_product(partial[:, None] * psi, psi, bound, maps.ONE).reshape(self.shape)
+        return partial if isinstance(self.features, maps.Blocks) else self._finite_gram(partial)
 
 
 @dataclass(frozen=True, eq=False)
-class Moment(_Regressed):
+class Moment(Regressed):
     """Σ φy/σ̃² of one step, |y| ≤ bound: y = x (if `reward`) + V(s′), or V(s′)² if `squared` (if `value`)."""
 
     bound: int = 1
@@ -203,11 +222,11 @@ class Moment(_Regressed):
         super().__post_init__()
         if isinstance(self.value, LinearValue):
             fits = isinstance(self.features, maps.Blocks) and self.value.score.weights.shape == self._weights
-            _check(fits and self.value.score.roots.shape == (*self._weights, self.features.width), "value")
+            check_fit(fits and self.value.score.roots.shape == (*self._weights, self.features.width), "value")
         elif self.value is not None:
             fits = not isinstance(self.features, maps.Blocks)
-            _check(fits and self.value.values.shape == (self._cells[0] + 1,), "value")
-        if not 0 < self.bound <= _LARGEST_TARGET:
+            check_fit(fits and self.value.values.shape == (self._cells[0] + 1,), "value")
+        if not 0 < self.bound <= LARGEST_TARGET:
             raise errors.ProblemTooLarge(
                 f"Targets of up to {self.bound} at step {self.step + 1} are too large to be summed exactly; "
                 f"use a shorter horizon."
@@ -223,7 +242,7 @@ class Moment(_Regressed):
 
     @property
     def resolution(self) -> Fraction:
-        return _GRID / self._steps
+        return GRID / self._steps
 
     @property
     def name(self) -> str:
@@ -245,23 +264,19 @@ class Moment(_Regressed):
             return np.zeros(self.shape, dtype=np.int64)
         return np.zeros(self.features.states * self.schema.actions, dtype=np.int64)
 
-    def _target(self, block: Bounded, seen: _Seen) -> FloatArray:  # (R,) integers
+    def _target(self, block: Bounded, seen: Seen) -> FloatArray:  # (R,) integers
         target = seen.records.rewards if self.reward else np.zeros(len(seen.records.rows))
         if self.value is not None:
             key = ("following", self.step, self.part, id(self.features), id(self.value))
             following = block.once(key, lambda: self._following(seen.records))
             target = target + (following * following if self.squared else following)
-        if seen.deviation is not None:
-            target = target / seen.deviation
-        target = np.where(np.isnan(target), 0.0, target)  # a learner's value may be no number; its sum must be one
-        return np.trunc(np.clip(target, -self.bound, self.bound) * self._steps)
+        return on_target_grid(target, seen.deviation, self.bound, self._steps)
 
     def _following(self, records: Records) -> FloatArray:
         """V(s′); where the successor is unknown (only at the horizon) or the end, the end's value."""
-        inside = records.known & ~records.ended
         if isinstance(self.value, TableValue):
-            assert not isinstance(self.features, maps.Blocks)
-            return self.value.values[np.where(inside, self.features.cells(records.successors), -1)]
+            return self._looked_up(records, self.value)
+        inside = records.known & ~records.ended
         assert isinstance(self.value, LinearValue)
         assert isinstance(self.features, maps.Blocks)
         best = np.empty(len(inside))
@@ -282,10 +297,4 @@ class Moment(_Regressed):
             partial[action] += sums.exact_product(psi, target[rows, None], maps.ONE, self.bound * self._steps)[:, 0]
 
     def finish(self, partial: IntArray) -> IntArray:
-        if isinstance(self.features, maps.Blocks):
-            return partial
-        psi = self._finite_psi
-        if isinstance(self.features, maps.Bins):
-            return (partial[:, None] * psi).reshape(self.shape)
-        bound = max(1, int(np.abs(partial).max()))
-        return sums.exact_product(partial[:, None], psi, bound, maps.ONE)[0].reshape(self.shape)
+        return partial if isinstance(self.features, maps.Blocks) else self._finite_moment(partial)

@@ -81,10 +81,11 @@ class Discrete:
 
 @dataclass(frozen=True)
 class Vector:
-    """States that are vectors of named, bounded numbers."""
+    """States that are vectors of named, bounded numbers; those of the columns in `missing` may be missing (NaN)."""
 
     columns: tuple[str, ...]
     bounds: tuple[tuple[float, float], ...]
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, tuple) or not isinstance(self.bounds, tuple):
@@ -100,6 +101,9 @@ class Vector:
             )
         for column, bounds in zip(self.columns, self.bounds, strict=True):
             _interval(bounds, f"The bounds of state column {column!r}")
+        named = isinstance(self.missing, tuple) and all(column in self.columns for column in self.missing)
+        if not named or len(set(self.missing)) != len(self.missing):
+            raise errors.InvalidSchema("Columns that may be missing must be state columns, each of them once.")
         # Whole numbers beyond 2⁵³ would be compared exactly and computed with otherwise.
         object.__setattr__(self, "bounds", tuple((float(low), float(high)) for low, high in self.bounds))
 
@@ -110,6 +114,11 @@ class Vector:
     @cached_property
     def high(self) -> FloatArray:
         return np.array([b[1] for b in self.bounds], dtype=np.float64)
+
+    @cached_property
+    def complete(self) -> BoolArray:
+        """Which columns must have a value for a record to count."""
+        return np.array([column not in self.missing for column in self.columns], dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -199,22 +208,31 @@ class Block:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectories:
-    """A dataset: its public schema and number of units, and its blocks, which can be iterated any number of times."""
+    """A dataset, or a part of one: its public schema, the stored positions of its units, and blocks, which can be
+    iterated any number of times."""
 
     schema: Schema
     units: int
     blocks: Iterable[Block]
+    first: int = 0  # the stored position of the first unit
 
     def __post_init__(self) -> None:
         check_units(self.units)
 
+    def part(self, first: int, units: int) -> "Trajectories":
+        """The units at positions first … first + units − 1 of these."""
+        return Trajectories(self.schema, units, self.blocks, self.first + first)
+
     def bounded(self) -> Iterator["Bounded"]:
-        covered = 0
-        for index, block in enumerate(self.blocks):
-            if index and (block.span is None or covered == self.units):
+        covered, whole = 0, False
+        for block in self.blocks:
+            if whole or (covered and block.span is None):
                 raise ValueError("Several blocks need spans that ascend.")
-            start, end = block.span or (0, self.units)
-            yield Bounded(self.schema, block, max(start, covered), min(end, self.units))
+            whole = block.span is None
+            start, end = block.span or (0, self.first + self.units)
+            start, end = max(start - self.first, covered), min(end - self.first, self.units)
+            if start < end:
+                yield Bounded(self.schema, block, start, end, self.first)
             covered = max(covered, end)
 
 
@@ -238,14 +256,14 @@ class Records:
 class Bounded:
     """A block as the curator reads it: total, silent, and one unit at a time."""
 
-    def __init__(self, schema: Schema, block: Block, start: int, end: int) -> None:
-        """Only units at positions start … end−1 count, which are public."""
+    def __init__(self, schema: Schema, block: Block, start: int, end: int, first: int = 0) -> None:
+        """Only units at positions start … end−1 count, which are public; position 0 is stored as `first`."""
         if len(block.actions) != schema.horizon:
             raise ValueError("The block is padded to another horizon.")
         self.schema = schema
         self._block = block
         self._found: dict[tuple[object, ...], object] = {}
-        self._position = np.asarray(block.units, dtype=np.int64)
+        self._position = np.asarray(block.units, dtype=np.int64) - first
         self._admitted = self.part(start, end) & (_rank(self._position) < schema.per_unit)
         self._lengths = np.clip(block.lengths, 0, schema.horizon)
 
@@ -254,6 +272,11 @@ class Bounded:
         if key not in self._found:
             self._found[key] = compute()
         return cast(_T, self._found[key])
+
+    @property
+    def positions(self) -> IntArray:  # (B,)
+        """The stored position of each trajectory's unit."""
+        return self._position
 
     def part(self, low: int, high: int) -> BoolArray:
         """Which trajectories belong to units at positions low … high−1."""
@@ -283,7 +306,7 @@ class Bounded:
         if isinstance(self.schema.states, Discrete):
             inside: BoolArray = (states >= 0) & (states < self.schema.states.count)  # type: ignore[operator]
             return inside
-        return np.asarray(~np.isnan(np.asarray(states, dtype=np.float64)).any(axis=-1))
+        return np.asarray(~(np.isnan(np.asarray(states, dtype=np.float64)) & self.schema.states.complete).any(axis=-1))
 
     def _successor(self, step: int) -> tuple[NDArray[np.generic], BoolArray, BoolArray]:
         """What followed step `step` (from 0): the state, whether it was the end, whether it is known at all."""

@@ -38,9 +38,10 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, policy, rewards
+from discretion.learning import checks, policy, rewards, vapvi_finite, whitening
 from discretion.learning import features as maps
 from discretion.learning.curator import Answer, Curator, Query, Share, check_budget, event_of
+from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Deviation, Gram, Moment, Value
 from discretion.learning.trajectories import FloatArray, Schema
 from discretion.learning.values import (
@@ -59,6 +60,7 @@ TIGHT_SHARES: Final = (1, 1, 1, 1, 2)
 # Where the shift barely outweighs the noise, some direction looks unseen and its penalty empties whole states. Chosen
 # on other data than the reported ones (docs/reproduction.md has the table): no factor is best for every K and ρ.
 _TIGHT_SHIFT: Final = 6.0
+_ENDINGS_SHARE: Final = Fraction(1, 50)
 
 
 @dataclass(frozen=True)
@@ -105,16 +107,33 @@ class Parameters:
     def estimates_variance(self) -> bool:
         return (self.variance or ("estimated" if self.calibration == "paper" else "one")) == "estimated"
 
+    @property
+    def normalises(self) -> bool:
+        """Whether targets are divided by their released range, which needs finitely many states."""
+        return self.calibration == "tight" and not isinstance(self.features, maps.Blocks)
 
-@dataclass(frozen=True)
-class _Step:
-    """What one step asks; None where no data is needed."""
+    @property
+    def knows_reward(self) -> bool:
+        """Whether the reward of (s, a) is known; that of arriving still has to be averaged."""
+        return self.reward is not None and self.reward.table.ndim > 1
 
-    covariance: Query | None
-    square: Query | None
-    mean: Query | None
-    gram: Query | None
-    target: Query | None
+    @property
+    def parts(self) -> tuple[str, str]:
+        """D′ and D."""
+        return (events.FIRST_HALF, events.SECOND_HALF) if self.split else (events.EVERYONE, events.EVERYONE)
+
+    @property
+    def alpha(self) -> int:
+        """α = √(w/2g) for shares g and w of Gram matrices and targets, in steps of the grid."""
+        *_, gram, target = self.shares or TIGHT_SHARES
+        return max(1, math.isqrt(maps.ONE**2 * target // (2 * gram)))
+
+    def margin(self, units: int) -> float:
+        return self.d / (units - units // 2 if self.split else units)
+
+
+_Plan = dict[str, Query]  # what one step asks, by name and in this order; what needs no data is not in it
+_Sums = dict[str, Gram | Moment | Joint]
 
 
 def check(schema: Schema, parameters: Parameters) -> None:
@@ -125,32 +144,60 @@ def check(schema: Schema, parameters: Parameters) -> None:
         parameters.reward.check(schema)
 
 
-def _statistics(schema: Schema, parameters: Parameters, step: int) -> dict[str, Gram | Moment]:
+def _statistics(schema: Schema, parameters: Parameters, step: int) -> _Sums:
     """The statistics of a step that need data, with the least bounds on their targets (for the paper: its own)."""
+    if parameters.normalises:
+        return _normalised(schema, parameters, step)
     paper = parameters.calibration == "paper"
     reach = schema.horizon if paper else schema.horizon - step - 1  # Ṽ_{h+1} ∈ [0, reach]
-    first, second = (events.FIRST_HALF, events.SECOND_HALF) if parameters.split else (events.EVERYONE,) * 2
+    first, second = parameters.parts
     common = (schema, parameters.features, step)
-    wanted: dict[str, Gram | Moment] = {}
+    wanted: _Sums = {}
     if parameters.estimates_variance and reach:
         wanted["covariance"] = Gram(*common, first)
         wanted["square"] = Moment(*common, first, bound=reach**2, label="squared next value", squared=True)
         wanted["mean"] = Moment(*common, first, bound=reach, label="next value")
     wanted["gram"] = Gram(*common, second, label="weighted Gram matrix")
-    known = parameters.reward is not None and parameters.reward.table.ndim > 1
-    bound = reach if known or paper else reach + 1
-    if bound:
-        label = "next value, weighted" if known else "reward plus next value, weighted"
-        observed = parameters.reward is None
-        wanted["target"] = Moment(*common, second, bound=bound, label=label, reward=observed)
+    bound = reach if paper else reach + 1
+    label = "next value, weighted" if parameters.knows_reward else "reward plus next value, weighted"
+    observed = parameters.reward is None
+    wanted["target"] = Moment(*common, second, bound=bound, label=label, reward=observed)
     return wanted
 
 
-def _steps(schema: Schema, privacy: Share, parameters: Parameters) -> list[_Step]:
+def _normalised(schema: Schema, parameters: Parameters, step: int) -> _Sums:
+    """Targets are divided by their released range, so that all bounds are 1. With Ṽ_{h+1} ∈ [0, 2] its variance is at
+    most 1 (Popoviciu) and σ̃ = 1 needs no estimate."""
+    assert not isinstance(parameters.features, maps.Blocks)
+    table = isinstance(parameters.features, maps.Table)
+    features = whitening.whitened(parameters.features).features if table else parameters.features
+    first, second = parameters.parts
+    common = (schema, features, step)
+    wanted: _Sums = {}
+    if parameters.estimates_variance and schema.horizon - step - 1 > 2:
+        wanted["covariance"] = Gram(*common, first)
+        wanted["square"] = Moment(*common, first, label="squared next value", squared=True)
+        wanted["mean"] = Moment(*common, first, label="next value")
+    if not parameters.knows_reward or step + 1 < schema.horizon or schema.horizon == 1:
+        label = "next value" if parameters.knows_reward else "reward plus next value"
+        wanted["joint"] = Joint(*common, second, weight=parameters.alpha, label=f"{label}, scaled")
+    return wanted
+
+
+def _first(schema: Schema, privacy: Share, parameters: Parameters) -> Query | None:
+    """What is asked before all steps: whether the end is among what may follow a step."""
+    if not parameters.normalises or schema.horizon == 1:
+        return None
+    return Query(Endings(schema), privacy.part(_ENDINGS_SHARE))
+
+
+def _steps(schema: Schema, privacy: Share, parameters: Parameters) -> list[_Plan]:
     check(schema, parameters)
     check_budget(privacy)
     statistics = [_statistics(schema, parameters, step) for step in range(schema.horizon)]
     weights = dict(zip(_STATISTICS, parameters.shares or TIGHT_SHARES, strict=True))
+    weights["joint"] = weights["gram"] + weights["target"]
+    rest = 1 - (_ENDINGS_SHARE if _first(schema, privacy, parameters) else 0)
     if parameters.calibration == "paper":
         weights = dict.fromkeys(_STATISTICS, 1)
     spent: dict[str, int] = dict.fromkeys(events.PARTS, 0)
@@ -159,20 +206,17 @@ def _steps(schema: Schema, privacy: Share, parameters: Parameters) -> list[_Step
             spent[statistic.part] += weights[name]
     if parameters.calibration == "paper":  # ρ₀ = ρ/5H, split or not
         spent = dict.fromkeys(events.PARTS, 5 * schema.horizon)
-
-    def query(wanted: dict[str, Gram | Moment], name: str) -> Query | None:
-        if name not in wanted:
-            return None
-        statistic = wanted[name]
-        return Query(statistic, privacy.part(Fraction(weights[name], spent[statistic.part])))
-
-    return [_Step(*(query(wanted, name) for name in _STATISTICS)) for wanted in statistics]
+    return [
+        {name: Query(s, privacy.part(rest * Fraction(weights[name], spent[s.part]))) for name, s in wanted.items()}
+        for wanted in statistics
+    ]
 
 
 def queries(schema: Schema, privacy: Share, parameters: Parameters) -> list[Query]:
     """Everything a training asks, in the order it asks, a pure function of what is public."""
-    steps = reversed(_steps(schema, privacy, parameters))
-    return [query for step in steps for name in _STATISTICS if (query := getattr(step, name)) is not None]
+    steps = [query for plan in reversed(_steps(schema, privacy, parameters)) for query in plan.values()]
+    first = _first(schema, privacy, parameters)
+    return steps if first is None else [first, *steps]
 
 
 def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[events.Event]:
@@ -193,34 +237,54 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     if parameters.e is not None:
         return parameters.e
     released = mechanisms(schema, units, privacy, parameters)
+    if parameters.normalises:  # τG = t
+        variance = max(float(event.scale) for event in released if len(event.shape) == 3)
+        return math.sqrt(vapvi_finite.PRECISION * parameters.ridge * variance) * maps.ONE / parameters.alpha
     symmetric = [event for event in released if event.mechanism == events.SYMMETRIC_GAUSSIAN]
     return max((noise_shift(event, schema, parameters) for event in symmetric), default=0.0)
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Policy:
     """Alg. 2, lines 3 to 15."""
-    schema = curator.schema
-    steps = _steps(schema, privacy, parameters)
+    steps = _steps(curator.schema, privacy, parameters)
+    if parameters.normalises:
+        return _learn_normalised(curator, privacy, parameters, steps)
     finite = not isinstance(parameters.features, maps.Blocks)
-    learner = (_Finite if finite else _Continuous)(schema, curator.units, parameters)
-    for step in reversed(range(schema.horizon)):
-        plan = steps[step]
+    learner = (_Finite if finite else _Continuous)(curator.schema, curator.units, parameters)
+    for step, plan in reversed(list(enumerate(steps))):
         deviation = None
-        if plan.covariance is not None:
-            answers = curator.ask(
-                plan.covariance, _with(plan.square, value=learner.value), _with(plan.mean, value=learner.value)
-            )
-            deviation = learner.deviation(step, *answers)
-        value = learner.following()
-        asked = [_with(plan.gram, deviation=deviation)]
-        if plan.target is not None:
-            asked.append(_with(plan.target, deviation=deviation, value=value))
-        learner.improve(step, *curator.ask(*asked))
+        if "covariance" in plan:
+            asked = [plan["covariance"], *(_with(plan[name], value=learner.value) for name in ("square", "mean"))]
+            deviation = learner.deviation(step, *curator.ask(*asked))
+        target = _with(plan["target"], deviation=deviation, value=learner.following())
+        learner.improve(step, *curator.ask(_with(plan["gram"], deviation=deviation), target))
     return learner.policy()
 
 
-def _with(query: Query | None, **fields: Any) -> Query:
-    assert query is not None
+def _learn_normalised(curator: Curator, privacy: Share, parameters: Parameters, steps: list[_Plan]) -> policy.Policy:
+    schema, features = curator.schema, parameters.features
+    assert not isinstance(features, maps.Blocks)
+    margin = parameters.margin(curator.units)
+    constants = vapvi_finite.Constants(parameters.ridge, parameters.c, margin, parameters.e or 0.0)
+    learner = vapvi_finite.Backward(schema, features, parameters.reward, constants)
+    if (first := _first(schema, privacy, parameters)) is not None:
+        learner.hear_of_endings(*curator.ask(first))
+    for step, plan in reversed(list(enumerate(steps))):
+        deviation: Deviation | None = None
+        if "covariance" in plan:
+            value, found = learner.next_value(step)
+            asked = [plan["covariance"], *(_with(plan[name], value=value) for name in ("square", "mean"))]
+            deviation = learner.deviation(found, *curator.ask(*asked))
+        if "joint" not in plan:
+            learner.know(step)
+            continue
+        value, found, share = learner.target(step)
+        (answer,) = curator.ask(_with(plan["joint"], deviation=deviation, value=value, share=share))
+        learner.improve(step, vapvi_finite.Noisy.of_joint(answer, parameters.alpha), found)
+    return learner.policy(NAME)
+
+
+def _with(query: Query, **fields: Any) -> Query:
     statistic: Any = query.statistic
     return replace(query, statistic=replace(statistic, **fields))
 
@@ -231,7 +295,7 @@ class _Learner:
     def __init__(self, schema: Schema, units: int, parameters: Parameters) -> None:
         self.schema, self.parameters, self.features = schema, parameters, parameters.features
         self.bonus = parameters.c * math.sqrt(maps.dimension(parameters.features))
-        self.margin = parameters.d / (units - units // 2 if parameters.split else units)
+        self.margin = parameters.margin(units)
         self.value: Value | None = None  # line 2: Ṽ_{H+1} = 0
 
     def following(self) -> Value | None:
@@ -286,15 +350,13 @@ class _Finite(_Learner):
         variance = squared - np.clip(self._linear(self.solve(inverse, mean)), 0.0, ceiling) ** 2
         return TableDeviation(np.sqrt(np.maximum(1.0, variance)))  # line 8
 
-    def improve(self, step: int, gram: Answer, target: Answer | None = None) -> None:
+    def improve(self, step: int, gram: Answer, target: Answer) -> None:
         inverse, ceiling = self.inverse(gram), self.schema.horizon - step
         spread = self._quadratic(inverse)
-        score = np.zeros_like(spread)
+        score = self._linear(self.solve(inverse, target))  # line 10
         if self.parameters.reward is not None:
-            score = score + self.parameters.reward.at(self.schema, step)
-        if target is not None:
-            score += self._linear(self.solve(inverse, target))  # line 10
-            score -= self.bonus * np.sqrt(spread) + self.margin  # lines 11 and 12
+            score += self.parameters.reward.at(self.schema, step)
+        score -= self.bonus * np.sqrt(spread) + self.margin  # lines 11 and 12
         self.scores[step] = np.clip(score, 0.0, ceiling)  # line 13
         self.fallback[step] = spread.argmin(axis=1)
         end = self.schema.idle * ceiling
@@ -318,8 +380,7 @@ class _Continuous(_Learner):
             self.solve(inverse, square), self.solve(inverse, mean), float(self.schema.horizon - step)
         )
 
-    def improve(self, step: int, gram: Answer, target: Answer | None = None) -> None:
-        assert target is not None  # without a reward table every step has one
+    def improve(self, step: int, gram: Answer, target: Answer) -> None:
         inverse, ceiling = self.inverse(gram), self.schema.horizon - step
         weights = self.solve(inverse, target)
         score = linear_score(weights, inverse, self.bonus, self.margin, float(ceiling))

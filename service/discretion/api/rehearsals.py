@@ -1,0 +1,50 @@
+"""Rehearsals on made-up twins, each in a process of its own: this one knows no seeded generator."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, Final
+
+from discretion import errors
+from discretion.api import bodies, schemas
+from discretion.api.auth import Caller, Room, Running
+from discretion.api.service import Service
+from discretion.api.trainings import read_request
+from discretion.learning import documents
+
+room = Room("trainings")
+
+_SECONDS: Final = 300.0  # of one rehearsal
+_WAIT: Final = 60.0  # for those before it
+_REFUSED: Final = 2
+
+
+@room.route("POST", "/v1/rehearsals", "analyst", refusals=(404, 409, 429), response_model=schemas.Rehearsal)
+def rehearse(body: bodies.NewRehearsal, caller: Caller, service: Running) -> Any:
+    """The same training on a twin made from the public schema. Reads no patient's row, costs nothing."""
+    with service.reading() as connection:
+        dataset, asked = read_request(connection, caller, body)
+    said = asked.document()
+    question = said | {"schema": documents.schema_document(asked.schema), "units": asked.units, "twin": body.twin}
+    for key in ("half", "chosen"):
+        question.pop(key, None)
+    return said | _played(service, question) | {"dataset": dataset.id}
+
+
+def _played(service: Service, question: dict[str, Any]) -> Any:
+    if not service.rehearsing.acquire(timeout=_WAIT):
+        raise errors.TooManyRequests(int(_WAIT))
+    try:
+        command = [sys.executable, "-m", "discretion.twin", str(os.getpid())]
+        asked = json.dumps(question).encode()
+        done = subprocess.run(command, input=asked, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise errors.RehearsalFailed("The rehearsal took too long; try fewer states, actions or features.") from None
+    finally:
+        service.rehearsing.release()
+    if done.returncode == _REFUSED:
+        raise errors.RehearsalFailed(done.stderr.decode().strip())
+    if done.returncode:
+        raise errors.RehearsalFailed("The rehearsal could not be carried out; it may need more memory than there is.")
+    return json.loads(done.stdout)

@@ -1,0 +1,91 @@
+"""`algorithm: "auto"`: which learner, by a rule in public quantities only.
+
+The rule looks at the kind of state, at what the request says itself (features, dynamics, pure ε), at the number of
+units n and at ρ. It never looks at a record, so choosing costs nothing and tells nothing; anybody can choose again and
+compare, and a certificate's reader does.
+
+The switch between the two learners of discrete states was measured on public problems (docs/utility.md): counting
+transitions needs a number for each (s, a, s′) and wins where states are few for the data, n√ρ ≥ 2·S^1.5·A; else
+advantages, one number for each (s, a), stand out of the noise earlier.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+from typing import Final
+
+from discretion import errors
+from discretion.learning import apvi, features, learners, vapvi
+from discretion.learning.curator import Pure, Share
+from discretion.learning.reader import Document
+from discretion.learning.trajectories import Schema, Vector
+from discretion.privacy import rho as amounts
+
+NAME: Final = "auto"
+RULE: Final = 1  # a later rule gets another number, so that this one can be checked for ever
+_PAE: Final = "dp-pae"
+_ENOUGH: Final = 2  # n√ρ/(S^1.5·A) from which transitions are counted
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A learner, the request in its own words, why, and what was given."""
+
+    algorithm: str
+    parameters: Document
+    reason: str
+    given: Document
+
+    def document(self) -> Document:
+        return {"by": NAME, "rule": RULE, "parameters": self.given, "reason": self.reason}
+
+
+def choose(schema: Schema, units: int, privacy: Share, given: object) -> Choice:
+    if not isinstance(given, dict):
+        raise errors.InvalidParameter("The request must be a JSON object.")
+    return Choice(*_chosen(schema, units, privacy, given), given)
+
+
+_Found = tuple[str, Document, str]
+
+
+def _chosen(schema: Schema, units: int, privacy: Share, given: Document) -> _Found:
+    if isinstance(schema.states, Vector):
+        return _of_vectors(schema.states, schema.actions, units, privacy, given)
+    if "features" in given:
+        return vapvi.NAME, given, "Features were given for discrete states, so a linear model is learned."
+    if given.get("dynamics") == learners.PER_STEP:
+        return apvi.NAME, given, "The dynamics of each step were asked for, so each step is counted by itself."
+    stationary = given | {"dynamics": learners.STATIONARY}
+    if isinstance(privacy, Pure):
+        return apvi.NAME, stationary, "Pure ε was asked for, which only counts offer."
+    return _of_states(schema, units, privacy.rho, stationary)
+
+
+def _of_states(schema: Schema, units: int, rho: Fraction, given: Document) -> _Found:
+    """Compared exactly; the figure is for the reader."""
+    states, actions = schema.count, schema.actions
+    figure = units * sqrt(rho) / (states * sqrt(states) * actions)
+    told = f"n√ρ/(S^1.5·A) = {figure:.3g}, with n = {units}, S = {states}, A = {actions}"
+    if units**2 * rho >= _ENOUGH**2 * states**3 * actions**2:
+        return apvi.NAME, given, f"{told}, is at least {_ENOUGH}: enough to count transitions."
+    few = f"{told}, is below {_ENOUGH}: too little for every transition, so advantages are estimated."
+    return _PAE, given, few
+
+
+def _of_vectors(vector: Vector, actions: int, units: int, privacy: Share, given: Document) -> _Found:
+    if isinstance(privacy, Pure):
+        raise errors.InvalidPrivacy("Vector states need Gaussian noise: give rho, or epsilon with delta.")
+    named = given.get("features")
+    if isinstance(named, dict) and named.get("kind") == "bins":
+        return vapvi.NAME, given, "Bins were given, so the value of each cell is learned at each step."
+    stationary = {"dynamics": learners.STATIONARY} | given
+    if named is not None:
+        return vapvi.NAME, stationary, "Vector states with given features: all steps are pooled."
+    rho = amounts.Rho.floor(privacy.rho)
+    usual = features.usual(vector, actions, units, privacy.rho)
+    reason = (
+        f"Vector states without given features: all steps are pooled, and n = {units} at ρ = {rho} carries "
+        f"{usual.width} features of the declared columns."
+    )
+    return vapvi.NAME, stationary | {"features": {"kind": "blocks", "terms": list(usual.terms)}}, reason

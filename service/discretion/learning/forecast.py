@@ -1,0 +1,111 @@
+"""What a plan expects of a training before anything is paid: what will be learned, and what speaks against it.
+
+Everything here is public arithmetic. How often patients visit each state is *assumed*, or typed in from public sources;
+reading it off stored rows would be a release, with a price of its own.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning import checks, learners
+from discretion.learning.curator import Share
+from discretion.learning.features import Blocks
+from discretion.learning.learners import Parameters
+from discretion.learning.reader import Document, Object, open_object
+from discretion.learning.trajectories import FloatArray, Schema
+
+_LENGTH: Final = 0.5  # of a stay, in horizons, where nothing else is known
+
+
+@dataclass(frozen=True, eq=False)
+class Visiting:
+    """How visits spread, publicly: the mean number of steps of a stay, and shares of states and of actions."""
+
+    steps: float
+    states: FloatArray  # (S,), shares; for linear features: of one state
+    actions: FloatArray  # (A,), shares
+    assumption: str
+
+
+@dataclass(frozen=True)
+class Forecast:
+    visits_needed: float  # of a state and action, or of a direction of the features
+    learned_share: float  # of the decisions that will be asked for
+    assumption: str
+    warnings: tuple[str, ...]
+
+    def document(self) -> Document:
+        return {
+            "visits_needed": round(self.visits_needed, 1),
+            "learned_share": round(self.learned_share, 3),
+            "assumption": self.assumption,
+            "warnings": list(self.warnings),
+        }
+
+
+def _falling(count: int) -> FloatArray:
+    """Zipf's law: the k-th most frequent is visited 1/k as often as the first."""
+    weights = 1.0 / np.arange(1, count + 1)
+    return weights / weights.sum()
+
+
+def visiting_of(document: object, schema: Schema, parameters: Parameters) -> Visiting:
+    """A profile from public sources; what it does not say is assumed."""
+    top = open_object({} if document is None else document, errors.InvalidParameter, (), ("steps", "states", "actions"))
+    steps = top.number("steps", max(1.0, _LENGTH * schema.horizon))
+    checks.number(steps, "visiting.steps", low=1.0, high=schema.horizon)
+    return Visiting(
+        steps,
+        _shares(top, "states", _cells(schema, parameters)),
+        _shares(top, "actions", schema.actions),
+        f"Stays of {steps:g} steps on average; states "
+        f"{'as typed in' if top.has('states') else 'visited as 1/rank'}, actions "
+        f"{'as typed in' if top.has('actions') else 'taken as 1/rank in each of them'}.",
+    )
+
+
+def _cells(schema: Schema, parameters: Parameters) -> int:
+    features = getattr(parameters, "features", None)
+    if isinstance(features, Blocks):
+        return 1
+    return schema.count if features is None else int(features.states)
+
+
+def _shares(top: Object, key: str, count: int) -> FloatArray:
+    if not top.has(key):
+        return _falling(count)
+    weights = top.array(key, 1)
+    if len(weights) != count or (weights < 0).any() or weights.sum() <= 0:
+        raise top.refuse(f"visiting.{key}", f"{count} numbers, none below zero, which are the shares of visits")
+    return weights / weights.sum()
+
+
+def forecast(schema: Schema, units: int, privacy: Share, parameters: Parameters, visiting: Visiting) -> Forecast:
+    needed = learners.visits_needed(schema, units, privacy, parameters)
+    seen = units * visiting.steps * np.outer(visiting.states, visiting.actions)  # (S, A)
+    features = getattr(parameters, "features", None)
+    if learners.dynamics_of(parameters) == learners.PER_STEP:
+        seen = seen / schema.horizon
+    if isinstance(features, Blocks):
+        share = float(visiting.actions[seen[0] / features.width >= needed].sum())
+        most = float(seen.max()) / features.width
+    else:
+        share = float(visiting.states[seen.max(axis=1) >= needed].sum())
+        most = float(seen.max())
+    told = list(learners.warnings(schema, units, privacy, parameters))
+    if share == 0.0:
+        told.append(_too_little(units, needed, most))
+    return Forecast(needed, share, visiting.assumption, tuple(told))
+
+
+def _too_little(units: int, needed: float, most: float) -> str:
+    """Needed visits fall about as 1/√ρ."""
+    factor = needed / most
+    return (
+        f"Under this assumption nothing would be learned: even the most frequent decision is seen about {most:.3g} "
+        f"times, and {needed:.3g} are needed. About {units * factor:.2g} units would do, or {factor**2:.2g} times the "
+        f"ρ, or fewer states, actions or features."
+    )

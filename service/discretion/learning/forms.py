@@ -1,0 +1,129 @@
+"""The parameters of every learner as JSON documents, both ways.
+
+Each learner declares its parameters once, as a dataclass with annotated fields and defaults; a request has the same
+names. `dynamics` chooses between the learners that share an algorithm's name. A document that is written has every
+default in it, so that later defaults change nothing.
+"""
+
+import typing
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning import features as maps
+from discretion.learning import learners, rewards, vapvi
+from discretion.learning.learners import Parameters
+from discretion.learning.reader import Document, Object, open_object
+from discretion.learning.trajectories import Schema, Vector
+
+_TIGHT: Final = "tight"  # what a learner without a choice of calibration has
+
+
+@cache
+def _annotated(form: type[Parameters]) -> dict[str, Any]:
+    return typing.get_type_hints(form)
+
+
+def read(algorithm: object, document: object, schema: Schema) -> Parameters:
+    """The parameters of a training, which fit the schema."""
+    learner = learners.named(algorithm, _dynamics(document))
+    annotated = _annotated(learner.Parameters)
+    required = [name for name, kind in annotated.items() if kind == maps.FeatureMap]
+    top = open_object(document, errors.InvalidParameter, required, (*annotated, "dynamics", "calibration"))
+    if "calibration" not in annotated:
+        top.choice("calibration", _TIGHT, _TIGHT)
+    said = {
+        name: _value(top, name, kind, schema)
+        for name, kind in annotated.items()
+        if name in top.values and (top.has(name) or not _optional(kind))
+    }
+    found: Parameters = learner.Parameters(**said)
+    learner.check(schema, found)
+    return found
+
+
+def _dynamics(document: object) -> object:
+    return document.get("dynamics") if isinstance(document, dict) else None
+
+
+def _optional(kind: Any) -> bool:
+    return type(None) in typing.get_args(kind)
+
+
+def _value(top: Object, name: str, kind: Any, schema: Schema) -> Any:
+    """One field, read as its annotation says."""
+    if kind == maps.FeatureMap:
+        return _features(top, schema)
+    if _optional(kind):
+        (kind,) = (one for one in typing.get_args(kind) if one is not type(None))
+    if kind is rewards.Known:
+        return _reward(top)
+    if typing.get_origin(kind) is Literal:
+        return top.choice(name, None, *typing.get_args(kind))
+    if typing.get_origin(kind) is tuple:
+        return _shares(top)
+    readers: dict[Any, Callable[[str], Any]] = {float: top.number, int: top.whole, bool: top.flag}
+    return readers[kind](name)
+
+
+def _shares(top: Object) -> tuple[int, ...]:
+    value = top.values["shares"]
+    if not isinstance(value, list) or not all(type(share) is int for share in value):
+        raise top.refuse("shares", "a list of positive whole numbers")
+    return tuple(value)
+
+
+def _reward(top: Object) -> rewards.Known:
+    reward = top.inner("reward", (), ("table", "next_state"))
+    if len(reward.values) != 1:
+        raise top.refuse("reward", 'one of {"table": …} and {"next_state": …}')
+    if "table" in reward.values:
+        return rewards.Known(reward.array("table", 2, 3))
+    return rewards.Known(reward.array("next_state", 1))
+
+
+def _features(top: Object, schema: Schema) -> maps.FeatureMap:
+    named = top.inner("features", ("kind",), ("values", "terms", "edges"))
+    kind = named.choice("kind", None, "table", "blocks", "bins")
+    if kind == "table":
+        return maps.Table(top.inner("features", ("kind", "values")).array("values", 3))
+    if not isinstance(schema.states, Vector):
+        raise errors.InvalidParameter(f'features of kind "{kind}" need vector states; use a "table" for discrete ones.')
+    if kind == "blocks":
+        return maps.Blocks(schema.states, schema.actions, top.inner("features", ("kind", "terms")).texts("terms"))
+    named = top.inner("features", ("kind", "edges"))
+    edges = named.inner("edges", (), schema.states.columns)
+    cuts = {column: edges.array(column, 1).tolist() for column in edges.values}
+    return maps.Bins.of(schema.states, schema.actions, cuts)
+
+
+def write(parameters: Parameters) -> Document:
+    """Everything a training was given, every default written out; null: computed from the noise, or estimated."""
+    written = {field.name: _written(getattr(parameters, field.name)) for field in fields(parameters)}
+    if isinstance(parameters, vapvi.Parameters):
+        fixed = parameters.calibration == "paper"  # then there is nothing to choose
+        written["variance"] = "estimated" if parameters.estimates_variance else "one"
+        written["shares"] = None if fixed else list(parameters.shares or vapvi.TIGHT_SHARES)
+    return {"dynamics": learners.dynamics_of(parameters), "calibration": _TIGHT} | written
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, rewards.Known):
+        return {"next_state" if value.table.ndim == 1 else "table": value.table.astype(np.float64).tolist()}
+    if isinstance(value, maps.Table | maps.Blocks | maps.Bins):
+        return _features_document(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+def _features_document(features: maps.FeatureMap) -> Document:
+    if isinstance(features, maps.Table):
+        return {"kind": "table", "values": features.values.tolist()}
+    if isinstance(features, maps.Blocks):
+        return {"kind": "blocks", "terms": list(features.terms)}
+    return {"kind": "bins", "edges": {column: list(cuts) for column, cuts in features.edges}}

@@ -1,0 +1,331 @@
+"""Statistics of vector states pooled over steps, each patient's contribution shortened as a whole.
+
+For replacing one unit, X and Y being the two contributions, whatever the number of its trajectories and steps:
+
+* Gram: X and Y are positive semidefinite with ‖X‖_F, ‖Y‖_F ≤ c, and so ⟨X, Y⟩ ≥ 0: ‖X − Y‖_F² ≤ 2c².
+* residuals: ‖X‖, ‖Y‖ ≤ 1 in units of the radius, so ‖X − Y‖₂² ≤ 4.
+* averages: X and Y lie in [0, 1]³, so ‖X − Y‖₂² ≤ 3.
+
+A unit is weighted by w = min(1, c/‖M‖_F), M = Σφφᵀ over all its records. The weight enters as √w·φ *before* that is put
+on the grid, and then the norm of what will be summed is checked in integers and the unit shrunk until it passes:
+rounding products instead would break the bound, and so does truncating signed vectors once in a while. ‖M‖_F² is the
+sum of the squared entries of ΦΦᵀ or ΦᵀΦ, whichever is smaller, block by block; the entries are exact integers, rounded
+up to a multiple of 2ˢ so that the sum of their squares fits 64 bits.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion import errors
+from discretion.learning import features as maps
+from discretion.learning import sums
+from discretion.learning.scores import Score
+from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
+from discretion.privacy import events
+
+_RECORDS: Final = 2**17  # looked at together: what bounds the memory
+_CHUNK: Final = 4096  # records evaluated at once: what fits the cache
+_UNIT: Final = 2**20  # steps of a shortened vector's grid in its radius
+_RESIDUAL: Final = 2**15  # steps of a residual's grid in its bound
+_MARGIN: Final = 1 - 2.0**-12  # so that truncation rarely lengthens a contribution beyond its bound
+
+
+def group_of(schema: Schema, groups: int) -> IntArray:  # (H,)
+    """The group of each step: as even as can be."""
+    return np.arange(schema.horizon) * groups // schema.horizon
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Seen:
+    """All records of some units, sorted by unit and then by cell (group of steps, action)."""
+
+    units: IntArray  # (R,) 0 … U−1
+    cells: IntArray  # (R,)
+    states: NDArray[np.generic]  # (R, columns)
+    successors: NDArray[np.generic]  # (R, columns)
+    rewards: FloatArray  # (R,) of [0, 1]
+    ended: BoolArray  # (R,)
+    following: IntArray  # (R,) the group of the next step
+    starts: IntArray  # (S,) where each run of one unit and cell begins
+    owner: IntArray  # (S,) whose it is
+    count: int  # U
+
+
+def _pieces(block: Bounded, schema: Schema) -> Iterator[BoolArray | None]:
+    """Whole units, not too many at a time."""
+    at_once = max(1, _RECORDS // (schema.horizon * schema.per_unit))
+    positions = np.unique(block.positions)
+    if len(positions) <= at_once:
+        yield None
+        return
+    for start in range(0, len(positions), at_once):
+        chosen = positions[start : start + at_once]
+        yield block.part(int(chosen[0]), int(chosen[-1]) + 1)
+
+
+def _seen(block: Bounded, schema: Schema, groups: int, chosen: BoolArray | None) -> _Seen:
+    """Records without a known successor are left out: pooled over steps, the horizon is not like everyone's end."""
+    steps: list[Records] = []
+    for step in range(schema.horizon):
+        records = block.records(step, chosen)
+        steps.append(records.only(records.known))
+    group, sizes = group_of(schema, groups), [len(records.rows) for records in steps]
+    later = np.append(group[1:], group[-1])
+    rows = np.concatenate([records.rows for records in steps])
+    present, units = np.unique(block.positions[rows], return_inverse=True)
+    cells = np.repeat(group, sizes) * schema.actions + np.concatenate([records.actions for records in steps])
+    order = np.argsort(units * (groups * schema.actions) + cells, kind="stable")
+    units, cells = units[order], cells[order]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (units[1:] != units[:-1]) | (cells[1:] != cells[:-1])
+    starts = np.flatnonzero(new)
+
+    def column(name: str) -> NDArray[np.generic]:
+        return np.concatenate([getattr(records, name) for records in steps])[order]
+
+    return _Seen(
+        units,
+        cells,
+        column("states"),
+        column("successors"),
+        column("rewards").astype(np.float64),
+        column("ended").astype(np.bool_),
+        np.repeat(later, sizes)[order],
+        starts,
+        units[starts],
+        len(present),
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Weighted:
+    """√w·ψ of each record, integers, and √w."""
+
+    psi: FloatArray  # (R, p)
+    root: FloatArray  # (R,)
+
+
+def _frobenius(psi: FloatArray, starts: IntArray, owner: IntArray, count: int, shift: int) -> IntArray:  # (U,)
+    """An integer at least ‖M/2ˢ‖_F² of each unit, from exact products of integers."""
+    ends = np.append(starts[1:], len(psi))
+    lengths, square = ends - starts, np.zeros(count, dtype=np.int64)
+    for length in np.unique(lengths):
+        chosen = np.flatnonzero(lengths == length)
+        rows = psi[starts[chosen][:, None] + np.arange(length)]  # (S, length, p)
+        other = rows.transpose(0, 2, 1)
+        product = rows @ other if length <= psi.shape[1] else other @ rows
+        entries = np.ceil(np.abs(product) * 0.5**shift).astype(np.int64)
+        np.add.at(square, owner[chosen], (entries * entries).sum(axis=(1, 2)))
+    return square
+
+
+def _weighted(seen: _Seen, psi: FloatArray, clip: Fraction, longest: int) -> _Weighted:
+    """Units shortened so that ‖M‖_F ≤ clip, checked in integers; `longest` is the most records a unit can have."""
+    shift = longest.bit_length() + 2
+    limit = int(clip * 2 ** (2 * maps.BITS - shift)) ** 2
+    square = _frobenius(psi, seen.starts, seen.owner, seen.count, shift)
+    over = square > limit
+    root = np.ones(seen.count)
+    root[over] = np.sqrt(np.sqrt(limit / square[over])) * _MARGIN
+    weighted = psi.copy()
+    while over.any():
+        rows, runs = over[seen.units], over[seen.owner]
+        weighted[rows] = np.trunc(psi[rows] * root[seen.units[rows], None])
+        new = np.cumsum(over) - 1
+        starts = (np.cumsum(rows) - 1)[seen.starts[runs]]
+        found = _frobenius(weighted[rows], starts, new[seen.owner[runs]], int(over.sum()), shift)
+        over[over] = found > limit
+        root[over] *= _MARGIN
+    return _Weighted(weighted, root[seen.units])
+
+
+@dataclass(frozen=True, eq=False)
+class _Pooled:
+    """What the pooled statistics share."""
+
+    schema: Schema
+    features: maps.Blocks
+    groups: int = 1  # of steps
+    clip: Fraction = Fraction(1)  # of a unit's Gram matrix
+
+    part = events.EVERYONE
+    absolute_sensitivity = None
+
+    def __post_init__(self) -> None:
+        maps.check(self.features, self.schema)
+        if not 1 <= self.groups <= self.schema.horizon:
+            raise errors.InvalidParameter(
+                f"A horizon of {self.schema.horizon} steps has no {self.groups} groups of steps."
+            )
+
+    @property
+    def cells(self) -> int:
+        return self.groups * self.schema.actions
+
+    def _pieces(self, block: Bounded) -> Iterator[tuple[_Seen, _Weighted]]:
+        for chosen in _pieces(block, self.schema):
+            seen = _seen(block, self.schema, self.groups, chosen)
+            psi = np.ascontiguousarray(self.features.psi(seen.states))
+            yield seen, _weighted(seen, psi, self.clip, self.schema.horizon * self.schema.per_unit)
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial
+
+
+@dataclass(frozen=True, eq=False)
+class Gram(_Pooled):
+    """Σ w·φφᵀ, a (p, p) matrix for each group of steps and action."""
+
+    resolution = Fraction(1, maps.ONE**2)
+    symmetric = True
+    name = "Gram matrix of the features, all steps of a patient together"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.cells, self.features.width, self.features.width)
+
+    @property
+    def squared_sensitivity(self) -> Fraction:
+        return 2 * self.clip**2
+
+    def largest(self, units: int) -> int:
+        return units * -(-self.clip.numerator // self.clip.denominator) * maps.ONE**2
+
+    def partial(self) -> IntArray:
+        return np.zeros(self.shape, dtype=np.int64)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        for seen, weighted in self._pieces(block):
+            for cell in range(self.cells):
+                psi = weighted.psi[seen.cells == cell]
+                partial[cell] += sums.exact_product(psi, psi, maps.ONE, maps.ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals(_Pooled):
+    """Σ over units of Σ w·φ·e shortened to norm 1, in units of bound·radius; e = clip((r + γV(x′) − Q̃)/bound, ±1).
+
+    r is the declared reward over its width, so that the end is worth 0. `scores` and `bound` were released before, or
+    are not needed in a plan.
+    """
+
+    radius: float = 1.0
+    discount: float = 1.0
+    round: int = 0
+    bound: float = 1.0
+    scores: tuple[Score, ...] = ()
+
+    resolution = Fraction(1, _UNIT)
+    symmetric = False
+    squared_sensitivity = Fraction(4)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fits = all(score.weights.shape == (self.schema.actions, self.features.width) for score in self.scores)
+        if not fits or len(self.scores) not in (0, self.groups):
+            raise errors.InvalidParameter("The scores handed to the curator do not fit the feature map.")
+
+    @property
+    def name(self) -> str:
+        return f"features times what the value so far fails to predict, all steps of a patient together, round {self.round + 1}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.cells, self.features.width)
+
+    def largest(self, units: int) -> int:
+        return units * _UNIT
+
+    def partial(self) -> IntArray:
+        return np.zeros(self.shape, dtype=np.int64)
+
+    def _errors(self, seen: _Seen) -> FloatArray:  # (R,) within ±1
+        reward = seen.rewards - self.schema.idle
+        found = np.empty(len(reward))
+        for start in range(0, len(found), _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            found[chunk] = reward[chunk] + self.discount * self._following(seen, chunk) - self._predicted(seen, chunk)
+        scaled = found / self.bound
+        return np.minimum(np.maximum(np.where(np.isnan(scaled), 0.0, scaled), -1.0), 1.0)
+
+    def _following(self, seen: _Seen, chunk: slice) -> FloatArray:
+        psi, groups = self.features.psi(seen.successors[chunk]), seen.following[chunk]
+        value = np.zeros(len(psi))
+        for group, score in enumerate(self.scores):
+            rows = groups == group
+            if rows.any():
+                value[rows] = score.value(psi[rows])
+        return np.where(seen.ended[chunk], 0.0, value)
+
+    def _predicted(self, seen: _Seen, chunk: slice) -> FloatArray:
+        psi, cells = self.features.psi(seen.states[chunk]), seen.cells[chunk]
+        value = np.zeros(len(psi))
+        for group, score in enumerate(self.scores):
+            rows = np.flatnonzero(cells // self.schema.actions == group)
+            value[rows] = score.mean(psi[rows])[cells[rows] % self.schema.actions, np.arange(len(rows))]
+        return value
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        for seen, weighted in self._pieces(block):
+            if not len(seen.starts):
+                continue
+            error = np.trunc(self._errors(seen) * weighted.root * _RESIDUAL)
+            summed = np.add.reduceat(weighted.psi * error[:, None], seen.starts, axis=0)  # exact: integers below 2⁵³
+            vectors = _within(summed * (_UNIT / (maps.ONE * _RESIDUAL * self.radius)), seen.owner, seen.count)
+            cells = seen.cells[seen.starts]
+            for cell in range(self.cells):
+                partial[cell] += vectors[cells == cell].sum(axis=0)
+
+
+def _within(vectors: FloatArray, owner: IntArray, count: int) -> IntArray:  # (S, p)
+    """Each unit's runs, truncated, all together no longer than the grid's unit, checked in integers."""
+    square = np.zeros(len(vectors))
+    for column in vectors.T:
+        square += column * column
+    norm = np.sqrt(np.bincount(owner, weights=square, minlength=count))  # a unit's own runs, in their own order
+    factor = np.where(norm > _UNIT, _UNIT / np.maximum(norm, 1.0), 1.0)
+    while True:
+        whole = np.trunc(vectors * factor[owner, None]).astype(np.int64)
+        length = np.zeros(count, dtype=np.int64)
+        np.add.at(length, owner, (whole * whole).sum(axis=1))
+        if not (over := length > _UNIT**2).any():
+            return whole
+        factor[over] *= _MARGIN
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Each unit's mean scaled reward, its mean square, and the share of its records that are its end; each in [0, 1]."""
+
+    schema: Schema
+
+    part = events.EVERYONE
+    symmetric = False
+    absolute_sensitivity = None
+    resolution = Fraction(1, _UNIT)
+    shape = (3,)
+    squared_sensitivity = Fraction(3)
+    name = "mean reward, mean squared reward and share of last steps of a patient"
+
+    def largest(self, units: int) -> int:
+        return units * _UNIT
+
+    def partial(self) -> IntArray:
+        return np.zeros(3, dtype=np.int64)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        for chosen in _pieces(block, self.schema):
+            seen = _seen(block, self.schema, 1, chosen)
+            count = np.maximum(np.bincount(seen.units, minlength=seen.count), 1)
+            for index, numbers in enumerate((seen.rewards, seen.rewards * seen.rewards, seen.ended)):
+                whole = np.trunc(numbers * _UNIT)
+                total = np.bincount(seen.units, weights=whole, minlength=seen.count).astype(np.int64)
+                partial[index] += int((total // count).sum())
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial

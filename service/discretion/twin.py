@@ -1,0 +1,254 @@
+"""Rehearsals: the same training on a made-up twin of a dataset, as often as one likes, for nothing.
+
+A twin is made of what is public alone: the schema, the number of units, and a number that says which twin. It has the
+declared sizes and ranges and a clinic behind it that never was, so that what a policy is worth there is known exactly.
+It says what noise of this size does to data of this size; what the real patients are like it cannot say.
+
+This is a program of its own: it reads a request on its standard input, where no stored dataset can be named.
+"""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from discretion import errors, processes, requests
+from discretion.learning import documents, learners
+from discretion.learning.curator import Concentrated, Curator, Pure
+from discretion.learning.policy import Policy
+from discretion.learning.reader import open_object
+from discretion.learning.trajectories import (
+    CUT_BEFORE,
+    ENDED,
+    Block,
+    Discrete,
+    FloatArray,
+    IntArray,
+    Schema,
+    Trajectories,
+    Vector,
+    block_of,
+)
+from discretion.privacy import rho
+
+MOST_ROWS: Final = 4_000_000  # more than that is rehearsed with fewer units and as much more ρ
+_MOST_NUMBERS: Final = 50_000_000  # in the clinic behind a twin
+_SUCCESSORS: Final = 5
+_JUDGED: Final = 4000  # episodes by which a policy of vector states is valued
+_CLINIC, _STAYS, _JUDGEMENT = 1, 2, 3  # streams of random numbers
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Wards:
+    """A clinic of discrete states: where a stay goes, when it ends and what that pays, the same at every step."""
+
+    schema: Schema
+    successors: IntArray  # (S, A, k)
+    chances: FloatArray  # (S, A, k), cumulative
+    ends: FloatArray  # (S, A)
+    survives: FloatArray  # (S, A), the chance that an end is a good one
+    arrival: FloatArray  # (S,) what reaching a state pays
+    outcome: tuple[float, float]  # what a bad and a good end pay
+    habit: FloatArray  # (S, A), cumulative
+    first: FloatArray  # (S,)
+
+    def stays(self, count: int, draw: np.random.Generator) -> Block:
+        horizon = self.schema.horizon
+        states = np.zeros((horizon + 1, count), dtype=np.int64)
+        actions = np.zeros((horizon, count), dtype=np.int64)
+        rewards, lengths = np.zeros((horizon, count)), np.zeros(count, dtype=np.int64)
+        states[0] = draw.choice(len(self.first), size=count, p=self.first)
+        going, over = np.arange(count), np.zeros(count, dtype=bool)
+        for step in range(horizon):
+            here = states[step, going]
+            taken = _drawn(self.habit[here], draw)
+            following = self.successors[here, taken, _drawn(self.chances[here, taken], draw)]
+            ended = draw.random(len(going)) < self.ends[here, taken]
+            good = draw.random(len(going)) < self.survives[here, taken]
+            actions[step, going], states[step + 1, going], lengths[going] = taken, following, step + 1
+            rewards[step, going] = np.where(ended, np.take(self.outcome, good.astype(int)), self.arrival[following])
+            over[going] = ended
+            going = going[~ended]
+        final = states[lengths, np.arange(count)]
+        endings = np.where(over, ENDED, CUT_BEFORE)
+        return block_of(states[:-1], actions, rewards, lengths=lengths, endings=endings, final=final)
+
+    def _scores(self, following: FloatArray) -> FloatArray:  # (S,) → (S, A)
+        weights = np.diff(self.chances, axis=2, prepend=0.0)
+        on = (weights * (self.arrival + following)[self.successors]).sum(axis=2)
+        bad, good = self.outcome
+        return (1 - self.ends) * on + self.ends * (bad + (good - bad) * self.survives)
+
+    def values(self, policy: Policy) -> Document:
+        decisions = policy.rule.decisions  # type: ignore[union-attr]
+        states = np.arange(len(self.first))
+        habit = np.diff(self.habit, axis=1, prepend=0.0)
+        copied, learned, best = (np.zeros(len(states)) for _ in range(3))
+        for step in reversed(range(self.schema.horizon)):
+            copied = (self._scores(copied) * habit).sum(axis=1)
+            learned = self._scores(learned)[states, decisions[step]]
+            best = self._scores(best).max(axis=1)
+        worth = {"behaviour": copied, "policy": learned, "best": best}
+        return {name: round(float(self.first @ value), 6) for name, value in worth.items()}
+
+
+def _wards(schema: Schema, draw: np.random.Generator) -> _Wards:
+    states, actions = schema.count, schema.actions
+    successors = min(_SUCCESSORS, states)
+    if states * actions * successors > _MOST_NUMBERS:
+        raise errors.ProblemTooLarge("So many states and actions cannot be rehearsed; try a smaller problem.")
+    popular = 1.0 / np.arange(1, states + 1)
+    reached = np.searchsorted(np.cumsum(popular / popular.sum()), draw.random((states, actions, successors)))
+    chances = np.cumsum(draw.dirichlet(np.ones(successors), size=(states, actions)), axis=2)
+    ends = np.clip(2.0 / schema.horizon * draw.uniform(0.2, 1.8, size=(states, actions)), 0.0, 1.0)
+    health = draw.random((states, 1))
+    survives = np.clip(health + 0.2 * draw.standard_normal((states, actions)), 0.0, 1.0)
+    habit = np.cumsum(draw.dirichlet(2.0 / np.arange(1, actions + 1), size=states), axis=1)
+    low, high = schema.low, schema.low + schema.width
+    arrival, outcome = low + (high - low) * health[:, 0], (0.0, 0.0)
+    if schema.total is not None:  # a bounded return: one outcome, at the end
+        arrival, outcome = np.zeros(states), (max(low, schema.total[0]), min(high, schema.total[1]))
+    first = popular / popular.sum()
+    return _Wards(schema, reached.clip(max=states - 1), chances, ends, survives, arrival, outcome, habit, first)
+
+
+def _drawn(cumulative: FloatArray, draw: np.random.Generator) -> IntArray:
+    return (cumulative < draw.random((len(cumulative), 1))).sum(axis=1).clip(max=cumulative.shape[1] - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bedside:
+    """A clinic of vector states, scaled to [0, 1]: each action pushes some columns, and one place is best."""
+
+    schema: Schema
+    pushes: FloatArray  # (A, p)
+    rest: FloatArray  # (p,), where a patient drifts
+    target: FloatArray  # (p,)
+    weights: FloatArray  # (p,)
+    habit: FloatArray  # (A, p + 1)
+
+    @property
+    def _vector(self) -> Vector:
+        assert isinstance(self.schema.states, Vector)
+        return self.schema.states
+
+    def _measured(self, scaled: FloatArray) -> FloatArray:
+        vector = self._vector
+        return vector.low + scaled * (vector.high - vector.low)
+
+    def _followed(self, policy: Policy | None, count: int, draw: np.random.Generator) -> tuple[Any, ...]:
+        """Stays under a policy, or under the clinic's habit: states, actions, rewards."""
+        horizon, columns = self.schema.horizon, len(self.rest)
+        states = np.empty((horizon + 1, count, columns))
+        actions, rewards = np.empty((horizon, count), dtype=np.int64), np.empty((horizon, count))
+        states[0] = draw.random((count, columns))
+        for step in range(horizon):
+            here = states[step]
+            if policy is None:
+                wish = here @ self.habit[:, :-1].T + self.habit[:, -1] + draw.gumbel(size=(count, len(self.habit)))
+                actions[step] = wish.argmax(axis=1)
+            else:
+                actions[step] = policy.rule.choose(step, self._measured(here))
+            drift = 0.1 * (self.rest - here) + self.pushes[actions[step]] + 0.05 * draw.standard_normal(here.shape)
+            states[step + 1] = np.clip(here + drift, 0.0, 1.0)
+            rewards[step] = self._reward(states[step + 1])
+        return states, actions, rewards
+
+    def _reward(self, scaled: FloatArray) -> FloatArray:
+        schema = self.schema
+        closeness = np.exp(-((scaled - self.target) ** 2 @ self.weights))
+        low, high = schema.low, schema.low + schema.width
+        if schema.total is not None:
+            low, high = max(low, schema.total[0] / schema.horizon), min(high, schema.total[1] / schema.horizon)
+        return low + (high - low) * closeness
+
+    def stays(self, count: int, draw: np.random.Generator) -> Block:
+        states, actions, rewards = self._followed(None, count, draw)
+        measured = self._measured(states)
+        return block_of(measured[:-1], actions, rewards, final=measured[-1])
+
+    def values(self, policy: Policy) -> Document:
+        worth: Document = {"best": None}
+        for name, followed in (("behaviour", None), ("policy", policy)):
+            *_, rewards = self._followed(followed, _JUDGED, np.random.default_rng(_JUDGEMENT))
+            worth[name] = round(float(rewards.sum(axis=0).mean()), 6)
+        return worth
+
+
+def _bedside(schema: Schema, draw: np.random.Generator) -> _Bedside:
+    assert isinstance(schema.states, Vector)
+    columns, actions = len(schema.states.columns), schema.actions
+    pushes = 0.1 * draw.uniform(-1, 1, size=(actions, columns)) * (draw.random((actions, columns)) < 0.5)
+    weights = 4.0 * draw.random(columns) * (np.arange(columns) < 3)
+    habit = draw.standard_normal((actions, columns + 1))
+    return _Bedside(schema, pushes, draw.random(columns), draw.uniform(0.3, 0.7, size=columns), weights, habit)
+
+
+def _shrunk(asked: requests.Asked) -> requests.Asked:
+    """As many units as can be rehearsed, and as much more ρ as keeps the noise the same share of their sum."""
+    most = max(1, MOST_ROWS // asked.schema.horizon)
+    if asked.units <= most:
+        return asked
+    more = Fraction(asked.units, most)
+    if isinstance(asked.privacy, Pure):
+        return replace(asked, units=most, privacy=Pure(_whole(asked.privacy.epsilon * more)))
+    return replace(asked, units=most, privacy=Concentrated(_whole(asked.privacy.rho * more**2)))
+
+
+def _whole(amount: Fraction) -> Fraction:
+    return min(rho.Rho.floor(amount).exact, Fraction(1000))
+
+
+def rehearse(asked: requests.Asked, twin: int = 0) -> Document:
+    """What the training would have learned from the twin of that number."""
+    asked = _shrunk(asked)
+    make = _wards if isinstance(asked.schema.states, Discrete) else _bedside
+    clinic = make(asked.schema, np.random.default_rng([_CLINIC, twin]))
+    stays = clinic.stays(asked.units, np.random.default_rng([_STAYS, twin]))
+    curator = Curator(Trajectories(asked.schema, asked.units, [stays]), asked.cost.exact)
+    learned = learners.learn(curator, asked.privacy, asked.parameters)
+    return {
+        "twin": twin,
+        "units": asked.units,
+        "privacy": documents.privacy_document(asked.privacy),
+        "value": clinic.values(learned),
+        "learned_share": round(_learned_share(learned, stays), 3),
+    }
+
+
+def _learned_share(policy: Policy, stays: Block) -> float:
+    """Of the decisions that the twin's stays would have asked for."""
+    found = [
+        policy.rule.knows(step, np.asarray(stays.states)[step, stays.lengths > step]) for step in range(policy.horizon)
+    ]
+    return float(np.concatenate(found).mean())
+
+
+def main(parent: int | None = None) -> int:
+    if parent is not None:
+        processes.die_with_parent(parent)
+    try:
+        top = open_object(
+            json.load(sys.stdin),
+            errors.InvalidRequest,
+            ("schema", "units", "algorithm", "privacy"),
+            ("parameters", "twin"),
+        )
+        schema, labels = documents.schema_of(top.values["schema"])
+        request = {"algorithm": top.values["algorithm"], "privacy": top.values["privacy"]}
+        request["parameters"] = top.values.get("parameters", {})
+        asked = requests.of(schema, labels, top.whole("units"), request)
+        json.dump(rehearse(asked, top.whole("twin", 0)), sys.stdout)
+    except errors.Refusal as refusal:
+        print(refusal, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))
