@@ -15,9 +15,10 @@ import numpy as np
 from discretion.learning import apvi, vapvi
 from discretion.learning import features as maps
 from discretion.learning.curator import Answer, Curator, Query, Share
+from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Gram, Moment
 from discretion.learning.sums import Statistic
-from discretion.learning.trajectories import FloatArray, IntArray, Schema, Trajectories
+from discretion.learning.trajectories import ENDED, FloatArray, IntArray, Schema, Trajectories
 from discretion.learning.values import LinearDeviation, LinearScore, TableDeviation, TableValue
 from discretion.privacy import events
 from tests import transcriptions
@@ -26,6 +27,7 @@ from tests.worlds import END, Record, State, World
 TINY: Final = Fraction(1, 10**80)
 PLENTY: Final = Fraction(10**300)
 Noise = Mapping[str, IntArray]  # by the statistic's name: the whole table, on its integer grid
+Sums = Gram | Moment | Joint | Endings
 
 
 class ZeroNoise(Curator):
@@ -82,20 +84,26 @@ class FloatZeroNoise(ZeroNoise):
         return [self._answer(query.statistic, self.price(query)) for query in queries]
 
     def _answer(self, statistic: Statistic, event: events.Event) -> Answer:
-        assert isinstance(statistic, Gram | Moment)
+        assert isinstance(statistic, Sums)
         sums = self._sums(statistic) + self._added(statistic)
         return FloatAnswer(np.zeros(statistic.shape, dtype=np.int64), event, sums)
 
-    def _added(self, statistic: Gram | Moment) -> FloatArray:
+    def _added(self, statistic: Sums) -> FloatArray:
         return np.zeros(statistic.shape)
 
-    def _sums(self, statistic: Gram | Moment) -> FloatArray:
+    def _sums(self, statistic: Sums) -> FloatArray:
+        if isinstance(statistic, Endings):
+            early = [e for e in self._world.episodes if len(e.states) < self._world.schema.horizon]
+            return np.array([float(sum(e.ending == ENDED for e in early))])
         total = np.zeros(statistic.shape)
         for record in self._world.records(statistic.step, part_of(self._world.units, statistic.part)):
             group, psi = feature(statistic.features, record.state, record.action)
             deviation = _deviation(statistic, psi, record)
             if isinstance(statistic, Gram):
                 total[group] += np.outer(psi, psi) / deviation**2
+            elif isinstance(statistic, Joint):
+                target = min(max(_target(statistic, record) / deviation, -1.0), 1.0) * statistic.weight / 2**16
+                total[group] += np.outer(psi / deviation, [*(psi / deviation), target])
             else:
                 target = min(max(_target(statistic, record), -statistic.bound), statistic.bound)
                 total[group] += psi * target / deviation**2
@@ -112,7 +120,7 @@ class FloatCoupled(FloatZeroNoise):
     def price(self, query: Query) -> events.Event:
         return Curator.price(self, query)
 
-    def _added(self, statistic: Gram | Moment) -> FloatArray:
+    def _added(self, statistic: Sums) -> FloatArray:
         return self._prescribed[statistic.name].astype(np.float64) * float(statistic.resolution)
 
 
@@ -139,7 +147,7 @@ def feature(features: maps.FeatureMap, state: State, action: int) -> tuple[int, 
     return int(features.group[number, action]), features.psi[number, action] / 2**16
 
 
-def _deviation(statistic: Gram | Moment, psi: FloatArray, record: Record) -> float:
+def _deviation(statistic: Gram | Moment | Joint, psi: FloatArray, record: Record) -> float:
     deviation = statistic.deviation
     if deviation is None:
         return 1.0
@@ -151,9 +159,9 @@ def _deviation(statistic: Gram | Moment, psi: FloatArray, record: Record) -> flo
     return math.sqrt(max(1.0, square - mean**2))
 
 
-def _target(statistic: Moment, record: Record) -> float:
-    target = record.reward if statistic.reward else 0.0
-    value = statistic.value
+def _target(statistic: Moment | Joint, record: Record) -> float:
+    paid = statistic.share if isinstance(statistic, Joint) else float(statistic.reward)
+    target, value = paid * record.reward, statistic.value
     if value is None:
         return target
     outside = record.successor is None or record.successor == END
@@ -161,7 +169,7 @@ def _target(statistic: Moment, record: Record) -> float:
         following = value.values[-1 if outside else cell(statistic.features, record.successor)]
     else:
         following = value.end if outside else best(value.score, feature(statistic.features, record.successor, 0)[1])
-    return target + float(following) ** (2 if statistic.squared else 1)
+    return target + float(following) ** (2 if isinstance(statistic, Moment) and statistic.squared else 1)
 
 
 def best(score: LinearScore, psi: FloatArray) -> float:

@@ -152,5 +152,40 @@ class TestHeader:
         assert refused(b"PK", "application/zip", tmp_path) == [(0, "")]
 
 
+def ended(unit: str, step: int, outcome: float | None) -> Row:
+    """A row with an outcome where a reward would stand."""
+    return {"unit": unit, "step": step, "state": 0, "action": 0, "outcome": outcome}
+
+
+@pytest.mark.parametrize("media_type", TYPES)
+@pytest.mark.parametrize("limits", [Limits(), Limits(block=1, batch=1)])
+class TestOutcomes:
+    @pytest.mark.parametrize("everywhere", [True, False])
+    def test_the_last_row_earns_it_and_the_others_nothing(
+        self, everywhere: bool, limits: Limits, media_type: str, tmp_path: Path
+    ) -> None:
+        rows = []
+        for unit, (length, outcome) in enumerate([(3, 1.0), (1, 0.25), (2, 0.5)]):
+            for step in range(1, length + 1):
+                rows.append(ended(f"unit-{unit}", step, outcome if everywhere or step == length else None))
+        datasets.accept([uploading.written(rows, media_type)], media_type, SCHEMA, tmp_path / "set", limits)
+        found = uploading.stored(tmp_path / "set", SCHEMA).values()
+        earned = sorted([record[2] for record in unit[0][0]] for unit in found)
+        assert earned == [[0.0, 0.0, 1.0], [0.0, 0.5], [0.25]]
+
+    def test_what_is_missing_at_the_end_or_said_twice_is_named(
+        self, limits: Limits, media_type: str, tmp_path: Path
+    ) -> None:
+        rows = [ended("a", 1, 1.0), ended("a", 2, None), ended("b", 1, 1.0), ended("b", 2, 0.0), ended("c", 1, 2.0)]
+        problems = refused(uploading.written(rows, media_type), media_type, tmp_path, limits=limits)
+        assert sorted(set(problems)) == [(2, "outcome"), (4, "outcome"), (5, "outcome")]
+
+
+@pytest.mark.parametrize("media_type", TYPES)
+def test_rewards_and_outcomes_do_not_go_together(media_type: str, tmp_path: Path) -> None:
+    data = uploading.written([row(outcome=1.0)], media_type)
+    assert refused(data, media_type, tmp_path)[0][1] in ("outcome", "reward")
+
+
 def test_every_column_has_one_kind() -> None:
     assert set(formats.kinds(PLANE)) >= {"age", "next_age", "dose", "next_dose", "unit", "terminated"}

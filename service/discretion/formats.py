@@ -74,7 +74,7 @@ def kinds(schema: Schema) -> dict[str, str]:
     kind = "whole" if isinstance(schema.states, Discrete) else "number"
     states = state_columns(schema)
     others = {"unit": "name", "step": "whole", "action": "whole", "reward": "number"}
-    others |= {"trajectory": "label", "terminated": "flag"}
+    others |= {"trajectory": "label", "terminated": "flag", "outcome": "number"}
     found = others | dict.fromkeys([*states, *(f"next_{name}" for name in states)], kind)
     if len(found) != len(others) + 2 * len(states):
         raise errors.InvalidSchema("A state column is named like another column of an upload; give it another name.")
@@ -83,7 +83,11 @@ def kinds(schema: Schema) -> dict[str, str]:
 
 def _check_header(names: Sequence[str], schema: Schema, problems: Problems) -> None:
     states = state_columns(schema)
-    required = ["unit", "step", *states, "action", "reward"]
+    required = ["unit", "step", *states, "action"]
+    if "outcome" not in names:
+        required.append("reward")
+    elif "reward" in names:
+        problems.add([0], "outcome", "An upload has rewards or outcomes, not both.")
     following = [f"next_{name}" for name in states]
     if any(name in names for name in following):
         required += following
@@ -217,7 +221,9 @@ def _ndjson(chunks: Iterable[bytes], schema: Schema, limits: Limits, problems: P
     for row, block in _blocks(chunks, 1, limits, problems):
         if row == 1:
             block = block.removeprefix(_BOM)
-            types = _json_types(block.partition(b"\n")[0], known)
+            line = block.partition(b"\n")[0]
+            del known["reward" if re.search(rb'"outcome"\s*:', line) else "outcome"]  # the first object chooses
+            types = _json_types(line, known)
         table = _json_table(block, types)
         yield row, _json_by_line(block, row, known, problems) if table is None else table
 

@@ -48,7 +48,13 @@ class _Columns:
         self.trajectory = self._names("trajectory", required=False)
         self.records["step"], _ = self._numbers("step", 1, schema.horizon)
         self.records["action"], _ = self._numbers("action", 0, schema.actions - 1)
-        self.records["reward"], _ = self._numbers("reward", *schema.reward, whole=False)
+        self.outcomes: BoolArray | None = None  # where there is one, if this upload has outcomes
+        if "outcome" in table.column_names:
+            self.records["reward"], self.outcomes = self._numbers(
+                "outcome", *schema.reward, required=False, whole=False
+            )
+        else:
+            self.records["reward"], _ = self._numbers("reward", *schema.reward, whole=False)
         self.sound = self._states(schema, "state", "", required=True)
         self.records["known"] = self._states(schema, "next", "next_", required=False)
         self.records["terminated"] = self._flags()
@@ -174,6 +180,7 @@ class _Sequence:
         self._unit = self._trajectory = pa.nulls(1, pa.string())
         self._last: Records = np.zeros(1, record(schema))
         self._labels = pa.array([], pa.string())  # of the trajectories of the unit being read
+        self._outcomes = _Outcomes(problems)
 
     def follow(self, batch: _Columns) -> Records:
         """The batch's records, with the ordinal of their unit; what is out of order becomes a problem."""
@@ -190,7 +197,11 @@ class _Sequence:
         self._names.add(batch.unit.filter(pa.array(opens)), rows[opens])
         self.units += int(opens.sum())
         self._unit, self._trajectory, self._last = batch.unit[-1:], batch.trajectory[-1:], records[-1:].copy()
-        return records
+        return records if batch.outcomes is None else self._outcomes.settle(records, rows, batch.outcomes, begins)
+
+    def rest(self) -> Records:
+        """What could not be handed out before the end was known."""
+        return self._outcomes.rest()
 
     def _before(self, records: Records, name: str) -> NDArray[Any]:
         """What the row before says; a column at a time, for most are not asked for."""
@@ -234,6 +245,38 @@ class _Sequence:
         again = np.setdiff1d(np.arange(earlier, len(labels)), firsts) - earlier
         self._problems.add(batch.rows[named][again], "trajectory", "The rows of one trajectory stand together.")
         self._labels = labels.filter(pa.array(units == batch.records["unit"][-1]))
+
+
+class _Outcomes:
+    """One outcome of each trajectory becomes the reward of its last row; the others earn nothing.
+
+    Which row is the last shows when the next one begins another trajectory, so one row is held back.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._held: tuple[Records, IntArray, BoolArray] | None = None  # a record, its row, whether it has an outcome
+
+    def settle(self, records: Records, rows: IntArray, given: BoolArray, begins: BoolArray) -> Records:
+        if self._held is not None:
+            held = zip(self._held, (records, rows, given), strict=True)
+            records, rows, given = (np.concatenate(pair) for pair in held)
+            begins = np.append(True, begins)
+        other = given[1:] & given[:-1] & (records["reward"][1:] != records["reward"][:-1])
+        self._problems.add(rows[1:][~begins[1:] & other], "outcome", "A trajectory has one outcome, not two.")
+        self._held = records[-1:].copy(), rows[-1:], given[-1:]
+        return self._paid(records[:-1], rows[:-1], given[:-1], begins[1:])
+
+    def _paid(self, records: Records, rows: IntArray, given: BoolArray, last: BoolArray) -> Records:
+        self._problems.add(rows[last & ~given], "outcome", "The last row of a trajectory has its outcome.")
+        paid = records.copy()
+        paid["reward"][~last] = 0.0
+        return paid
+
+    def rest(self) -> Records:
+        if self._held is None:
+            return np.zeros(0, np.uint8)
+        return self._paid(*self._held, np.ones(1, bool))
 
 
 def _changes(before: pa.Array, texts: pa.Array) -> BoolArray:
@@ -299,10 +342,12 @@ def read(chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path,
         for first, table in formats.ahead(formats.parse(chunks, media_type, schema, limits, problems, folder)):
             if first + table.num_rows - 1 > limits.rows:
                 raise errors.UploadTooLarge(f"An upload has at most {limits.rows} rows.")
-            if table.num_rows:
-                yield sequence.follow(_Columns(table, first, schema, limits, problems))
+            if table.num_rows and len(records := sequence.follow(_Columns(table, first, schema, limits, problems))):
+                yield records
             if problems.enough:
                 break
+        if len(rest := sequence.rest()):
+            yield rest
         problems.add(names.again(), "unit", "The rows of one unit stand together; this one has occurred before.")
     except InvalidUpload as refusal:  # raised while the rows before were still being judged
         raise InvalidUpload({*problems.found, *refusal.problems}) from None

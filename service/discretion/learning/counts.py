@@ -7,8 +7,14 @@ For replacing one unit of at most m trajectories with H steps, b and b′ being 
 * centred reward sums: at each step one trajectory adds x − ½ in [−½, ½] to one cell. In the same cell the two differ
   by at most 1; in two cells by ½ each, ¼ + ¼ < 1 squared. So ≤ m² a step (and m in ℓ1): half of what x ∈ [0, 1] costs.
   First visits: at most H cells each, a shared cell differs by at most 1 and an unshared one by ½, so ≤ H·m² again.
+* sums of r/width = x − idle, first visits: at most H cells each. With c the largest |r|/width and d ≤ 1 the distance
+  between the largest and the smallest, k shared cells and 2(H − k) others differ by ≤ kd² + 2(H − k)c² ≤ H·max(d², 2c²).
+  Where rewards have one sign and a trajectory's total is at most T widths, Σ(r/width)² ≤ c·T, and two vectors of one
+  sign are no further apart than √(their squared norms added): ≤ 2c·min(T, Hc), and 2·min(T, Hc) in ℓ1.
+* first arrivals: at most H ones in different cells of S each; two sets differ in at most min(2H, S) cells.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,12 +58,29 @@ def _visits_per_step(schema: Schema, block: Bounded) -> Iterator[_Visits]:
 def _first_visits(schema: Schema, block: Bounded) -> Iterator[_Visits]:
     """Each (s, a) at most once a trajectory, with its one successor; one without successor is left out, since pooled
     over steps the horizon is not like everyone's end."""
+    yield block.once(("first visits",), lambda: _look_for_first_visits(schema, block))[0]
+
+
+def _look_for_first_visits(schema: Schema, block: Bounded) -> tuple[_Visits, IntArray]:
+    """They, in the order of trajectories and within one of steps, and the trajectory of each."""
     steps = [_step_visits(schema, block, step, known_only=True) for step in range(schema.horizon)]
-    cells = np.concatenate([visits.cells for visits, _ in steps])
     rows = np.concatenate([rows for _, rows in steps])
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]
+    cells, rewards, successors = (
+        np.concatenate([getattr(visits, name) for visits, _ in steps])[order]
+        for name in ("cells", "rewards", "successors")
+    )
     _, first = np.unique(rows * (schema.count * schema.actions) + cells, return_index=True)
-    rewards = np.concatenate([visits.rewards for visits, _ in steps])
-    yield _Visits(cells[first], rewards[first], np.concatenate([visits.successors for visits, _ in steps])[first])
+    first.sort()
+    return _Visits(cells[first], rewards[first], successors[first]), rows[first]
+
+
+def _first_arrivals(schema: Schema, block: Bounded) -> _Visits:
+    """Of the first visits, the first that reached each state, and the one that ended the trajectory."""
+    visits, rows = block.once(("first visits",), lambda: _look_for_first_visits(schema, block))
+    _, first = np.unique(rows * (schema.count + 1) + visits.successors, return_index=True)
+    return _Visits(visits.cells[first], visits.rewards[first], visits.successors[first])
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,3 +212,120 @@ class RewardSums(_Counted):
         for table, visits in self._visits(block):
             centred = np.trunc((visits.rewards - 0.5) * maps.ONE)
             partial[table] += np.bincount(visits.cells, weights=centred, minlength=self.cells).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class PaidSums(_Counted):
+    """Σ r/width over the first visits of each (s, a): where rewards have one sign and a trajectory's total is small,
+    far less sensitive than the centred sums."""
+
+    dynamics: Dynamics = "stationary"
+
+    resolution = Fraction(1, maps.ONE)
+
+    @property
+    def name(self) -> str:
+        return f"rewards of each state and action, {self._per_step}"
+
+    def _on_grid(self, scaled: FloatArray) -> FloatArray:
+        return np.trunc((scaled - self.schema.idle) * maps.ONE)
+
+    @cached_property
+    def _extremes(self) -> tuple[int, int]:
+        """What one reward can be on the grid; every operation above is monotone, so nothing is beyond."""
+        low, high = self._on_grid(np.array([0.0, 1.0]))
+        return int(low), int(high)
+
+    @cached_property
+    def _most(self) -> int | None:
+        """The most that one-signed rewards of a trajectory add up to on the grid; None where both signs occur.
+
+        Sums of truncated numbers are whole and rounding errors add up to less than 1, so the next whole number holds.
+        """
+        low, high = self._extremes
+        if self.schema.idle not in (0.0, 1.0):  # exactly: the least reward of the other sign would add up unseen
+            return None
+        most = self.schema.horizon * max(-low, high)
+        if self.schema.total is None:
+            return most
+        total = Fraction(self.schema.total[1] if low == 0 else -self.schema.total[0]) / Fraction(self.schema.width)
+        return max(1, min(most, math.ceil(total * maps.ONE)))
+
+    @property
+    def squared_sensitivity(self) -> Fraction:
+        (low, high), steps, grid = self._extremes, self.schema.horizon, maps.ONE**2
+        largest = max(-low, high)
+        if self._most is not None:
+            return Fraction(2 * largest * self._most * self.schema.per_unit**2, grid)
+        return Fraction(steps * max((high - low) ** 2, 2 * largest**2) * self.schema.per_unit**2, grid)
+
+    @property
+    def absolute_sensitivity(self) -> Fraction:
+        low, high = self._extremes
+        most = self._most if self._most is not None else self.schema.horizon * max(-low, high)
+        return Fraction(2 * most * self.schema.per_unit, maps.ONE)
+
+    def largest(self, units: int) -> int:
+        return units * self.schema.per_unit * maps.ONE
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        for table, visits in self._visits(block):
+            paid = self._on_grid(visits.rewards)
+            partial[table] += np.bincount(visits.cells, weights=paid, minlength=self.cells).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrivalSums(PaidSums):
+    """Σ r/width over the first arrivals at each state, then over each (s, a) that ended a trajectory."""
+
+    @property
+    def name(self) -> str:
+        return "rewards of first arrivals at each state, and of each state and action that ended a trajectory"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count + self.cells,)
+
+    def partial(self) -> IntArray:
+        return np.zeros(self.shape, dtype=np.int64)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        visits, states = _first_arrivals(self.schema, block), self.schema.count
+        where = np.where(visits.successors < states, visits.successors, states + visits.cells)
+        partial += np.bincount(where, weights=self._on_grid(visits.rewards), minlength=len(partial)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrivalCounts(_Counted):
+    """How many trajectories arrived at each state."""
+
+    dynamics: Dynamics = "stationary"
+
+    resolution = Fraction(1)
+    name = "first arrivals of each trajectory at each state"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count,)
+
+    @property
+    def _cells_moved(self) -> int:
+        return min(2 * self.schema.horizon, self.schema.count)
+
+    @property
+    def squared_sensitivity(self) -> Fraction:
+        return Fraction(self._cells_moved * self.schema.per_unit**2)
+
+    @property
+    def absolute_sensitivity(self) -> Fraction:
+        return Fraction(self._cells_moved * self.schema.per_unit)
+
+    def largest(self, units: int) -> int:
+        return units * self.schema.per_unit
+
+    def partial(self) -> IntArray:
+        return np.zeros(self.schema.count, dtype=np.int64)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        reached = _first_arrivals(self.schema, block).successors
+        partial += np.bincount(reached, minlength=self.schema.count + 1)[:-1]

@@ -17,6 +17,7 @@ import numpy as np
 import rfc8785
 
 from discretion import errors
+from discretion.learning import terms
 from discretion.learning.features import Bins, Blocks
 from discretion.learning.scores import Score
 from discretion.learning.trajectories import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector, is_finite
@@ -27,7 +28,7 @@ FALLBACK: Final = "fallback"
 _DECIMALS: Final = 6  # of scores: finer digits carry noise only
 
 Document = dict[str, Any]
-State = int | Mapping[str, float]
+State = int | Mapping[str, float | None]  # a column that may be missing is None where it is
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,22 @@ class Linear:
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """What is needed to decide for any vector state, one entry for each group of steps."""
+    """The same for learners that pool steps: one entry for each group of steps, in equal parts of the horizon."""
 
     features: Blocks
     groups: tuple[Score, ...]
-    width: float  # rewards are scaled by r = width·x, the end being worth nothing
+    horizon: int
+    width: float  # rewards are scaled by r = width·x, so that the end is worth nothing
 
-    def choose(self, group: int, states: FloatArray) -> tuple[IntArray, BoolArray, FloatArray]:
-        action, learned, score = self.groups[group].choose(self.features.psi(states))
-        return action, learned, np.round(score * self.width, _DECIMALS) + 0.0
+    def decide(self, step: int, state: FloatArray | int) -> tuple[int, bool, float]:
+        actions, learned, scores = self.choose(step, np.asarray(state)[None, :])
+        return int(actions[0]), bool(learned[0]), float(scores[0])
+
+    def choose(self, step: int, states: FloatArray) -> tuple[IntArray, BoolArray, FloatArray]:
+        """The same for many states (R, columns) at once."""
+        score = self.groups[step * len(self.groups) // self.horizon]
+        actions, learned, scores = score.choose(self.features.psi(states))
+        return actions, learned, np.round(scores * self.width, _DECIMALS) + 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +97,7 @@ class Policy:
     horizon: int
     states: Discrete | Vector
     actions: int
-    rule: Table | Linear
+    rule: Table | Linear | Pooled
     labels: tuple[str, ...] | None = None
     id: str | None = None
 
@@ -101,9 +109,6 @@ class Policy:
         label = self.labels[action] if self.labels else None
         return Decision(action, label, LEARNED if learned else FALLBACK, score)
 
-    def choose(self, step, states):
-        return self.rule.choose((step - 1) * len(self.rule.groups) // self.horizon, states)
-
     def _checked(self, state: State) -> FloatArray | int:
         if isinstance(self.states, Discrete):
             if not isinstance(state, int) or isinstance(state, bool) or not 0 <= state < self.states.count:
@@ -111,9 +116,10 @@ class Policy:
             return state
         if not isinstance(state, Mapping) or set(state) != set(self.states.columns):
             raise errors.InvalidState(f"state must give exactly the columns {', '.join(self.states.columns)}.")
-        values = [state[column] for column in self.states.columns]
+        named = ((column, state[column]) for column in self.states.columns)
+        values = [np.nan if value is None and column in self.states.missing else value for column, value in named]
         for column, value in zip(self.states.columns, values, strict=True):
-            if not is_finite(value):
+            if value is not np.nan and not is_finite(value):
                 raise errors.InvalidState(f"state column {column!r} must be a finite number.")
         return np.clip(np.array(values, dtype=np.float64), self.states.low, self.states.high)
 
@@ -127,7 +133,7 @@ class Policy:
         }
         if self.id is not None:
             document["id"] = self.id
-        return document | (_table_document(self.rule) if isinstance(self.rule, Table) else _linear_document(self.rule))
+        return document | _rule_document(self.rule)
 
     def canonical(self) -> bytes:
         return rfc8785.dumps(self.document())
@@ -169,11 +175,18 @@ def of_table(
 def _states_document(states: Discrete | Vector) -> Document:
     if isinstance(states, Discrete):
         return {"kind": "discrete", "count": states.count}
-    return {
+    document = {
         "kind": "vector",
         "columns": list(states.columns),
         "bounds": [[float(low), float(high)] for low, high in states.bounds],
     }
+    return document | ({"missing": list(states.missing)} if states.missing else {})
+
+
+def _rule_document(rule: Table | Linear | Pooled) -> Document:
+    if isinstance(rule, Table):
+        return _table_document(rule)
+    return _linear_document(rule) if isinstance(rule, Linear) else _pooled_document(rule)
 
 
 def _table_document(rule: Table) -> Document:
@@ -190,7 +203,7 @@ def _table_document(rule: Table) -> Document:
 
 def _linear_document(rule: Linear) -> Document:
     return {
-        "features": {"kind": "blocks", "terms": list(rule.features.terms)},
+        "features": {"kind": "blocks", "terms": list(map(terms.document, rule.features.terms))},
         "reward": {"low": rule.low, "width": rule.width},
         "steps": [
             {
@@ -201,6 +214,22 @@ def _linear_document(rule: Linear) -> Document:
                 "ceiling": score.ceiling,
             }
             for score in rule.scores
+        ],
+    }
+
+
+_NUMBERS: Final = ("base", "caution", "known")
+_TABLES: Final = ("weights", "spreads", "penalties")  # (A, p) each
+
+
+def _pooled_document(rule: Pooled) -> Document:
+    return {
+        "features": {"kind": "blocks", "terms": list(map(terms.document, rule.features.terms))},
+        "reward": {"width": rule.width},
+        "groups": [
+            {name: getattr(score, name) for name in _NUMBERS}
+            | {name: getattr(score, name).tolist() for name in (*_TABLES, "directions")}
+            for score in rule.groups
         ],
     }
 
@@ -242,7 +271,8 @@ def _policy(document: Document) -> Policy:
     labels, name = document["actions"]["labels"], document.get("id")
     if not all(isinstance(text, str) for text in (document["algorithm"], *(labels or ()), *([name] if name else ()))):
         raise errors.InvalidPolicy("a name is not a text.")
-    rule = _linear(document, states, actions) if "steps" in document else _table(document, states, actions)
+    read_rule = _linear if "steps" in document else _pooled if "groups" in document else _table
+    rule: Table | Linear | Pooled = read_rule(document, states, actions)
     read = Policy(
         document["algorithm"],
         horizon,
@@ -260,7 +290,8 @@ def _policy(document: Document) -> Policy:
 def _states(document: Document) -> Discrete | Vector:
     if document["kind"] == "discrete":
         return Discrete(document["count"])
-    return Vector(tuple(document["columns"]), tuple((low, high) for low, high in document["bounds"]))
+    bounds = tuple((low, high) for low, high in document["bounds"])
+    return Vector(tuple(document["columns"]), bounds, tuple(document.get("missing", ())))
 
 
 def _array(values: Any, shape: tuple[int, ...]) -> FloatArray:
@@ -284,10 +315,30 @@ def _table(document: Document, states: Discrete | Vector, actions: int) -> Table
     return Table(decisions.astype(np.int64), source == LEARNED, _array(document["pessimistic_score"], shape), bins)
 
 
-def _linear(document: Document, states: Discrete | Vector, actions: int) -> Linear:
+def _blocks(document: Document, states: Discrete | Vector, actions: int) -> Blocks:
     if not isinstance(states, Vector):
         raise errors.InvalidPolicy("it has weights for vector states but its states are discrete.")
-    features = Blocks(states, actions, tuple(document["features"]["terms"]))
+    return Blocks(states, actions, tuple(map(terms.of, document["features"]["terms"])))
+
+
+def _pooled(document: Document, states: Discrete | Vector, actions: int) -> Pooled:
+    features, horizon = _blocks(document, states, actions), document["horizon"]
+    flat = (actions, features.width)
+    groups = tuple(
+        Score(
+            *(float(_array(group[name], ())) for name in _NUMBERS),
+            *(_array(group[name], flat) for name in _TABLES),
+            _array(group["directions"], (*flat, features.width)),
+        )
+        for group in document["groups"]
+    )
+    if not 1 <= len(groups) <= horizon:
+        raise errors.InvalidPolicy("it needs weights for one group of steps at least, and not more than steps.")
+    return Pooled(features, groups, horizon, float(_array(document["reward"]["width"], ())))
+
+
+def _linear(document: Document, states: Discrete | Vector, actions: int) -> Linear:
+    features = _blocks(document, states, actions)
     width = features.width
     scores = tuple(
         LinearScore(

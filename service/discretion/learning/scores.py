@@ -40,17 +40,15 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """The released numbers of one group of steps."""
+    """The released numbers of one group of steps, rewards over the width of their range."""
 
-    base: float
+    base: float  # what an average step is worth, and what a state is of which nothing is known
+    caution: float  # by how many penalties the best action must beat the best-covered one
+    known: float  # the largest spread of a covered action, relative to ‖ψ‖²
     weights: FloatArray  # (A, p), put on their grid
-    directions: FloatArray  # (A, p, p) rows U, put on their grid
     spreads: FloatArray  # (A, p) 1/l
     penalties: FloatArray  # (A, p) q
-    low: float  # of V
-    high: float
-    caution: float = 0.0  # by how many penalties the best action must beat the best-covered one
-    known: float = 1e300  # the largest spread of a covered action, relative to ‖ψ‖²
+    directions: FloatArray  # (A, p, p) rows of U, put on their grid
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", on_grid(self.weights))
@@ -69,11 +67,6 @@ class Score:
             penalty += squares[:, index] * self.penalties[:, index, None]
             spread += squares[:, index] * self.spreads[:, index, None]
         return Judged(self.mean(psi), np.sqrt(penalty), spread)
-
-    def value(self, psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
-        """V(x) = max_a Q̃ − Γ, within the released range."""
-        judged = self.judged(psi)
-        return np.minimum(np.maximum((judged.mean - judged.penalty).max(axis=0), self.low), self.high)
 
     def choose(self, psi: FloatArray) -> tuple[IntArray, BoolArray, FloatArray]:  # (R, p) → (R,) each
         """The action, whether it was learned, and its pessimistic score."""
@@ -95,3 +88,12 @@ def _squared(psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
     for column in psi.T:
         total += column * column
     return total / ONE**2
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """V(x) = max_a Q̃(x, a) over the covered actions, within the released range."""
+
+    score: Score
+    low: float
+    high: float

@@ -56,8 +56,8 @@ class Geometry:
     @cached_property
     def _inner_inverse(self) -> FloatArray:  # (D, D)
         assert self.spanning is not None
-        inverse: FloatArray = np.linalg.pinv((self.spanning @ self.spanning.T) ** 2, hermitian=True)
-        return inverse
+        inner = (self.spanning @ self.spanning.T) ** 2
+        return np.asarray(np.linalg.pinv(inner, hermitian=True), dtype=np.float64)
 
 
 @lru_cache(maxsize=8)

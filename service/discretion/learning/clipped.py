@@ -1,0 +1,304 @@
+"""Sums over patients whose own contribution was cut to a fixed length, each beside its sensitivity.
+
+What one unit adds to a table of discrete cells is first added up over all its trajectories to one vector b, divided by
+a *radius* C that is public or was released before, and shortened to clip₁(b/C) = b/C · min(1, C/‖b‖). A stay's worst
+case is many times longer than nearly every stay, so little is cut and the noise falls by that factor.
+
+For replacing one unit, v and v′ being its two shortened vectors, ‖v‖ ≤ 1 and ‖v′‖ ≤ 1 whatever was recorded, however
+many trajectories there are, and whatever the radius is:
+
+* signed vectors: ‖v − v′‖ ≤ ‖v‖ + ‖v′‖ ≤ 2, squared 4;
+* vectors without negative entries: ⟨v, v′⟩ ≥ 0, so ‖v − v′‖² = ‖v‖² − 2⟨v, v′⟩ + ‖v′‖² ≤ 2;
+* histograms: a unit counts in at most one bin, so v is zero or one 1, and again ‖v − v′‖² ≤ 2;
+* several averages, each in [0, 1]: every coordinate moves by at most 1, so ‖v − v′‖² ≤ their number.
+
+The bounds hold of the integers that are summed: each record becomes an integer, truncated toward zero; a unit's vector
+is added up exactly; shortened and truncated again, so that no coordinate grows; and then its squared norm, an integer
+below 2⁵³, is compared with 2³² exactly, and what is still too long is made shorter until it fits.
+
+A unit's vector is a function of its own records and of released numbers, bit for bit: records are looked up and
+combined elementwise, and what is summed in floating point is summed over one unit, in the order of its cells.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning import rewards
+from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Records, Schema
+from discretion.privacy import events
+
+BITS: Final = 16
+ONE: Final = 1 << BITS  # steps of the grid in one radius
+OCTAVES: Final = (-12, 6)  # sizes are told apart from 2⁻¹² to 2⁶ of the unit they are measured in
+PER_OCTAVE: Final = 4
+_MOST: Final = 1 << 10  # radii that one record may add; 2¹⁰ · 2¹⁶ · 10⁸ records of a unit stay below 2⁵³
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Vectors:
+    """What the units of a block add, before shortening: one entry for each unit and cell."""
+
+    owners: IntArray  # (E,) a number for each unit
+    cells: IntArray  # (E,) ascending for each unit
+    sums: FloatArray  # (E,) integers
+
+    @property
+    def norms(self) -> FloatArray:  # (units,)
+        return np.sqrt(np.bincount(self.owners, weights=self.sums * self.sums))
+
+
+def _vectors(positions: IntArray, cells: IntArray, values: FloatArray, size: int) -> _Vectors:
+    """Integers below 2⁵³ add up exactly in float64, in any order."""
+    keys, inverse = np.unique(positions * size + cells, return_inverse=True)
+    owners = np.unique(keys // size, return_inverse=True)[1]
+    return _Vectors(owners, keys % size, np.bincount(inverse, weights=values, minlength=len(keys)))
+
+
+def shortened(vectors: _Vectors) -> FloatArray:  # (E,) integers
+    """Every unit's vector at most 2¹⁶ long, in exact integers."""
+    factors = np.minimum(1.0, ONE / np.maximum(vectors.norms, 1.0))
+    short = np.trunc(vectors.sums * factors[vectors.owners])
+    while True:
+        squares = np.bincount(vectors.owners, weights=short * short)  # near 2³² at most, so exact
+        over = (squares > ONE * ONE)[vectors.owners]
+        if not over.any():
+            return short
+        short[over] = np.trunc(short[over] * (1 - 1 / ONE))  # every entry but 0 moves, so this ends
+
+
+def _integers(values: FloatArray, radius: float) -> FloatArray:
+    """Records on the grid, in units of the radius; a learner's number may be none, its sum must be one."""
+    finite = np.where(np.isnan(values), 0.0, values)
+    return np.trunc(np.clip(finite / radius, -_MOST, _MOST) * ONE)
+
+
+def _every(block: Bounded, schema: Schema) -> list[Records]:
+    return block.once(("every record",), lambda: [block.records(step) for step in range(schema.horizon)])
+
+
+def paid(schema: Schema, reward: rewards.Known | None, records: Records) -> FloatArray:  # (R,)
+    """r / width, so that the end earns 0: recorded, or looked up in a public table."""
+    if reward is None:
+        return records.rewards - schema.idle
+    if reward.table.ndim == 1:
+        reached = np.where(records.known, records.successors, schema.count)
+        return np.asarray(reward.on_arrival(schema))[reached] - schema.idle
+    return np.asarray(reward.at(schema, 0))[records.states, records.actions] - schema.idle
+
+
+def _checked(radius: float) -> float:
+    if not 0 < radius < np.inf:
+        raise errors.InvalidParameter("The length that patients' sums are cut to must be a positive number.")
+    return radius
+
+
+@dataclass(frozen=True, eq=False)
+class _Clipped:
+    """What the shortened sums share. A number of the answer counts radii."""
+
+    schema: Schema
+
+    part = events.EVERYONE
+    symmetric = False
+    absolute_sensitivity = None
+    resolution = Fraction(1, ONE)
+    squared_sensitivity = Fraction(4)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count, self.schema.actions)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    def largest(self, units: int) -> int:
+        return units * ONE
+
+    def partial(self) -> IntArray:
+        return np.zeros(self.size, dtype=np.int64)
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial.reshape(self.shape)
+
+    def vectors(self, block: Bounded) -> _Vectors:
+        raise NotImplementedError
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        vectors = self.vectors(block)
+        partial += np.bincount(vectors.cells, weights=shortened(vectors), minlength=len(partial)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage(_Clipped):
+    """Which (s, a) a unit ever went through: a 1 for each, the vector shortened to length 1. None is negative."""
+
+    squared_sensitivity = Fraction(2)
+
+    name = "states and actions that each patient went through, every patient cut to length 1"
+
+    def vectors(self, block: Bounded) -> _Vectors:
+        steps = _every(block, self.schema)
+        cells = np.concatenate([records.states.astype(np.int64) * self.schema.actions + records.actions for records in steps])
+        positions = block.positions[np.concatenate([records.rows for records in steps])]
+        counted = _vectors(positions, cells, np.ones(len(cells)), self.size)
+        return _Vectors(counted.owners, counted.cells, np.full(len(counted.cells), float(ONE)))
+
+
+@dataclass(frozen=True, eq=False)
+class Returns(_Clipped):
+    """Σ over the visits of s of what was earned from there on, discounted, minus a centre."""
+
+    discount: float
+    centre: float
+    radius: float
+    reward: rewards.Known | None = None
+
+    name = "earnings from each state on compared with the average, every patient cut to a set length"
+
+    def __post_init__(self) -> None:
+        _checked(self.radius)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count,)
+
+    def vectors(self, block: Bounded) -> _Vectors:
+        steps = _every(block, self.schema)
+        earned = _earned(block, self.schema, self.discount, self.reward)
+        states = np.concatenate([records.states.astype(np.int64) for records in steps])
+        positions = block.positions[np.concatenate([records.rows for records in steps])]
+        return _vectors(positions, states, _integers(earned - self.centre, self.radius), self.size)
+
+
+def _earned(block: Bounded, schema: Schema, discount: float, reward: rewards.Known | None) -> FloatArray:
+    """What each record's trajectory earned from it on, discounted; one trajectory at a time, elementwise."""
+    total = np.zeros(len(block.positions))
+    earned = []
+    for records in reversed(_every(block, schema)):
+        total = total * discount
+        total[records.rows] += paid(schema, reward, records)
+        earned.append(total[records.rows])
+    return np.concatenate(earned[::-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Surprises(_Clipped):
+    """Σ over the visits of (s, a) of r + γV(s′) − V(s), V being released before; without r, of γV(s′) − V(s).
+
+    Within one trajectory these are nearly uncorrelated and add up to the outcome minus V(s₀): a short vector. A visit
+    whose successor nobody recorded says nothing and is left out.
+    """
+
+    discount: float
+    values: FloatArray  # (S,)
+    radius: float
+    rewarded: bool = True
+    reward: rewards.Known | None = None
+
+    def __post_init__(self) -> None:
+        _checked(self.radius)
+        if self.values.shape != (self.schema.count,):
+            raise errors.InvalidParameter("The values handed to the curator do not fit the states.")
+
+    @property
+    def name(self) -> str:
+        what = "earnings and changes of value" if self.rewarded else "changes of a value's improvement"
+        return f"{what} after each state and action, every patient cut to a set length"
+
+    def vectors(self, block: Bounded) -> _Vectors:
+        steps = [records.only(records.known) for records in _every(block, self.schema)]
+        cells = np.concatenate([records.states.astype(np.int64) * self.schema.actions + records.actions for records in steps])
+        positions = block.positions[np.concatenate([records.rows for records in steps])]
+        surprises = np.concatenate([self._surprises(records) for records in steps])
+        return _vectors(positions, cells, _integers(surprises, self.radius), self.size)
+
+    def _surprises(self, records: Records) -> FloatArray:
+        following = np.append(self.values, 0.0)  # the end earns nothing
+        change = self.discount * following[records.successors.astype(np.int64)] - self.values[records.states.astype(np.int64)]
+        return change + paid(self.schema, self.reward, records) if self.rewarded else change
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """How long the units' vectors are before they are cut, in units of their radius: a histogram with geometric bins.
+
+    Bin 0 is for lengths up to 2⁻¹², the last for those beyond 2⁶.
+    """
+
+    of: Returns | Surprises
+
+    part = events.EVERYONE
+    symmetric = False
+    absolute_sensitivity = None
+    resolution = Fraction(1)
+    squared_sensitivity = Fraction(2)
+
+    @property
+    def schema(self) -> Schema:
+        return self.of.schema
+
+    @property
+    def name(self) -> str:
+        return f"how many patients have how large {self.of.name.split(',')[0]}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(EDGES) + 1,)
+
+    def largest(self, units: int) -> int:
+        return units
+
+    def partial(self) -> IntArray:
+        return np.zeros(self.shape, dtype=np.int64)
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        sizes = self.of.vectors(block).norms / ONE
+        partial += np.bincount(np.searchsorted(EDGES, sizes), minlength=len(partial))
+
+
+EDGES: Final = 2.0 ** (np.arange(OCTAVES[0] * PER_OCTAVE, OCTAVES[1] * PER_OCTAVE + 1) / PER_OCTAVE)
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Two numbers of each unit in [0, 1]: its mean earnings from a visit on, within a public range, and its visits."""
+
+    schema: Schema
+    discount: float
+    low: float
+    high: float
+    reward: rewards.Known | None = None
+
+    name = "average earnings from a step on, and number of steps, of each patient"
+    shape = (2,)
+    part = events.EVERYONE
+    symmetric = False
+    absolute_sensitivity = None
+    resolution = Fraction(1, ONE)
+    squared_sensitivity = Fraction(2)
+
+    def largest(self, units: int) -> int:
+        return units * ONE
+
+    def partial(self) -> IntArray:
+        return np.zeros(2, dtype=np.int64)
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        rows = np.concatenate([records.rows for records in _every(block, self.schema)])
+        share = (_earned(block, self.schema, self.discount, self.reward) - self.low) / (self.high - self.low)
+        owners = np.unique(block.positions[rows], return_inverse=True)[1]
+        visits = np.bincount(owners)
+        total = np.bincount(owners, weights=np.trunc(np.clip(share, 0.0, 1.0) * ONE))
+        partial[0] += int((total // np.maximum(visits, 1)).sum())
+        partial[1] += int((visits * ONE // (self.schema.horizon * self.schema.per_unit)).sum())

@@ -1,0 +1,198 @@
+"""What noised counts say about the shares behind them, given that most shares are zero.
+
+A noised count is y = n·p + noise, of n visits a share p. Noise of known size, thousands of counts and few kinds of
+shares: the distribution of the p is learned from the released counts themselves (a mixture over fixed levels, by
+expectation maximisation), and each p is replaced by its mean given y. All of it is post-processing of released numbers.
+
+| symbol | here                                                                                                |
+|--------|-----------------------------------------------------------------------------------------------------|
+| y, n   | `Noised.counts`, `.visits`; v, the variance of the noise: `.variance`                                |
+| p      | level of the mixture: 0, and a geometric series up to 1                                               |
+| w      | `weights`, one distribution over the levels for each group of cells                                   |
+
+The likelihood adds the sampling variance n·p(1 − p) to the noise's, so shares of few visits are shrunk as well.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
+
+RATIO: Final = 1.25  # of two levels: finer than what the likelihood of any shrunk cell can tell apart
+ROUNDS: Final = 25  # of expectation maximisation; directions that are flat after these are not in the data
+SAMPLE: Final = 100_000  # cells that the distribution is learned from
+CHUNK: Final = 50_000
+PRIOR: Final = 20.0  # cells' worth of the common distribution in that of each group
+SURE: Final = 4.0  # deviations from zero after which a share is taken as it was counted
+_LEAST: Final = 1e-12  # weight of a level, so that no cell is impossible
+DOUBT: Final = 1e-3  # or the least probability of zero that still shrinks
+
+
+@dataclass(frozen=True, eq=False)
+class Noised:
+    """Noised counts of cells side by side, each with its visits, noise and group."""
+
+    counts: FloatArray  # (M,)
+    visits: FloatArray  # (M,) at least 1
+    variance: FloatArray  # (M,) of the noise
+    group: NDArray[np.integer]  # (M,)
+    laplace: bool = False
+    sampled: bool = True  # whether counts vary around n·p as those of n visits do
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def only(self, which: slice | BoolArray) -> "Noised":
+        return replace(
+            self,
+            counts=self.counts[which],
+            visits=self.visits[which],
+            variance=self.variance[which],
+            group=self.group[which],
+        )
+
+    def spread(self, levels: FloatArray) -> FloatArray:  # (M, K), variances
+        if not self.sampled:
+            return np.broadcast_to(self.variance[:, None], (len(self), len(levels)))
+        share = np.abs(levels)
+        return self.variance[:, None] + self.visits[:, None] * (share * (1 - share))
+
+    def likelihood(self, levels: FloatArray) -> FloatArray:  # (M, K), the largest of a row is 1
+        variance = self.spread(levels)
+        distance = self.counts[:, None] - self.visits[:, None] * levels
+        if self.laplace:
+            log = -np.abs(distance) * np.sqrt(2 / variance) - np.log(variance) / 2
+        else:
+            log = -(distance**2) / (2 * variance) - np.log(variance) / 2
+        log -= log.max(axis=1, keepdims=True)
+        return np.exp(log, out=log)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    levels: FloatArray  # (K,), zero first
+    weights: FloatArray  # (groups, K)
+
+
+def levels(smallest: float, *, below: bool = False, above: bool = True) -> FloatArray:
+    """Zero, and shares from the smallest to 1, of the signs that can occur."""
+    rungs = np.geomspace(smallest, 1.0, 2 + math.ceil(math.log(1 / smallest) / math.log(RATIO)))
+    return np.concatenate(([0.0], rungs if above else [], -rungs if below else []))
+
+
+def sparse_start(levels: FloatArray, columns: int) -> FloatArray:
+    """Weights under which a row of that many cells has one visit's mass, equally much of it at every level."""
+    weights = np.zeros(len(levels))
+    weights[1:] = 1 / (columns * (len(levels) - 1) * levels[1:])
+    weights[1:] *= min(1.0, 0.5 / weights.sum())
+    weights[0] = 1 - weights.sum()
+    return weights
+
+
+def fit(
+    cells: Noised,
+    start: FloatArray,
+    levels: FloatArray,
+    *,
+    groups: int = 1,
+    zeros: float = 0.0,
+    mass: float | None = None,
+) -> Mixture:
+    """The distribution of the shares, common first and then of each group.
+
+    `zeros` stands for that many further cells whose share is known to be zero; `mass` is the most that the shares of
+    one cell may have on average, because those of a row add up to 1.
+    """
+    likelihood = cells.likelihood(levels)
+    common, size = start[None], np.array([float(len(cells))])
+    for _ in range(ROUNDS):
+        expected = _expected(likelihood, common, np.zeros(len(cells), dtype=np.int64))
+        expected[:, 0] += zeros
+        common = _limited(expected, size + zeros, levels, mass)
+    if groups == 1:
+        return Mixture(levels, common)
+    size = np.bincount(cells.group, minlength=groups) + PRIOR
+    weights = np.repeat(common, groups, axis=0)
+    for _ in range(ROUNDS):
+        weights = _limited(_expected(likelihood, weights, cells.group) + PRIOR * common, size, levels, mass)
+    return Mixture(levels, weights)
+
+
+def _expected(likelihood: FloatArray, weights: FloatArray, group: NDArray[np.integer]) -> FloatArray:  # (groups, K)
+    """How many cells of each group are at each level, as far as is known."""
+    chances = likelihood * np.maximum(weights, _LEAST)[group]
+    chances /= chances.sum(axis=1, keepdims=True)
+    return np.stack([np.bincount(group, column, minlength=len(weights)) for column in chances.T], axis=1)
+
+
+def _limited(expected: FloatArray, size: FloatArray, levels: FloatArray, mass: float | None) -> FloatArray:
+    """The maximisation step; where the shares would add up to too much, with the Lagrange multiplier of their sum."""
+    plain = expected / size[:, None]
+
+    def weights(multiplier: float) -> FloatArray:
+        found = plain / (1 + multiplier * np.abs(levels))
+        found[:, 0] = 1 - found[:, 1:].sum(axis=1)
+        return found
+
+    def exceeds(multiplier: float) -> bool:
+        return mass is not None and bool(size @ (weights(multiplier) @ levels) > mass * size.sum())
+
+    low, high = 0.0, 0.0
+    if exceeds(0.0):
+        high = 1.0
+        while exceeds(high) and high < 1e9:
+            low, high = high, high * 4
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return weights(high)
+
+
+def posterior(cells: Noised, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of each share given its count.
+
+    A share that is surely not zero is taken as it was counted: there the levels are coarser than the count is.
+    """
+    mean, variance = np.empty(len(cells)), np.empty(len(cells))
+    for start in range(0, len(cells), CHUNK):
+        which = slice(start, start + CHUNK)
+        mean[which], variance[which] = _posterior(cells.only(which), mixture)
+    return mean, variance
+
+
+def _posterior(cells: Noised, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+    chances = cells.likelihood(mixture.levels)
+    chances *= np.maximum(mixture.weights, _LEAST)[cells.group]
+    chances /= chances.sum(axis=1, keepdims=True)
+    mean = chances @ mixture.levels
+    variance = np.maximum(chances @ mixture.levels**2 - mean**2, 0.0)
+    around = cells.variance + (np.abs(cells.counts) if cells.sampled else 0.0)
+    sure = (chances[:, 0] < DOUBT) & (np.abs(cells.counts) > SURE * np.sqrt(around))
+    return np.where(sure, cells.counts / cells.visits, mean), np.where(sure, around / cells.visits**2, variance)
+
+
+def sampled(length: int, columns: int) -> slice:
+    """Evenly spread cells of rows with that many columns, few enough to learn from, and of every column."""
+    stride = -(-length // SAMPLE)
+    while math.gcd(stride, columns) > 1:
+        stride += 1
+    return slice(None, None, stride)
+
+
+def closed(mean: FloatArray, variance: FloatArray) -> FloatArray:  # (R, W) each
+    """Shares of a row that add up to 1, none below zero: what is too much or too little goes to the least certain.
+
+    max(mean − t·variance, 0) with the t that makes the sum 1: the mean given that sum, if errors were normal.
+    """
+    variance = variance + 1e-9
+    order = np.argsort(-mean / variance, axis=1)
+    held, freed = (np.take_along_axis(table, order, axis=1) for table in (mean, variance))
+    taken = (np.cumsum(held, axis=1) - 1) / np.cumsum(freed, axis=1)  # t, if just the first k stay above zero
+    positive = np.maximum((held > taken * freed).sum(axis=1), 1)
+    shares = np.maximum(mean - np.take_along_axis(taken, positive[:, None] - 1, axis=1) * variance, 0.0)
+    shares[shares.sum(axis=1) <= 0] = 1.0
+    return shares / shares.sum(axis=1, keepdims=True)
