@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from discretion.learning import features as maps
 from discretion.learning import sums
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
+from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Gram, Moment
 from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Discrete, Schema, Trajectories, Vector
 from discretion.learning.values import (
@@ -149,6 +150,11 @@ def regressed(schema: Schema, features: maps.FeatureMap, part: str = EVERYONE, s
         deviation = TableDeviation(1 + rng.random((features.states, ACTIONS)) * 2)
         value = TableValue(rng.uniform(-3, 3, features.states + 1))
     common = (schema, features, step, part)
+    both: list[Statistic] = [Endings(schema)]
+    if not isinstance(features, maps.Blocks):
+        assert isinstance(value, TableValue)
+        for weight, alpha in ((None, maps.ONE), (deviation, maps.ONE), (None, 2 * maps.ONE)):
+            both.append(Joint(*common, weight, weight=alpha, share=0.7, value=value))
     return [
         statistic
         for weight in (None, deviation)
@@ -159,7 +165,7 @@ def regressed(schema: Schema, features: maps.FeatureMap, part: str = EVERYONE, s
             Moment(*common, weight, bound=4, value=value, squared=True),
             Moment(*common, weight, bound=3, reward=True, value=value),
         )
-    ]
+    ] + both
 
 
 def statistics(kind: str, per_unit: int) -> tuple[Schema, list[Statistic]]:

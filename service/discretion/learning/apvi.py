@@ -115,6 +115,23 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     return _bound((visits, transitions), schema, parameters.delta)
 
 
+def warnings(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[str]:
+    """Whether the second term of the penalty alone clips every score to zero, whatever the patients did."""
+    most = units * schema.per_unit  # visits of a step, state and action, if everybody came there
+    iota = math.log(schema.horizon * schema.count * schema.actions / parameters.delta)
+    needed = visits_needed(schema, units, privacy, parameters)
+    clears = parameters.c2 * (schema.count + 1) * needed * iota  # visits at which that term is H
+    if most > max(clears, needed):
+        return []
+    if most <= needed:
+        return [f"The noise outweighs everybody at one place: {needed:.2g} visits are needed and {most} are possible."]
+    return [
+        f"With c2 = {parameters.c2:g} every score will be clipped to zero and every decision be a fallback: if all "
+        f"{most} trajectories met at one state and action, its penalty would still exceed all that can be earned, and "
+        f'{clears:.2g} would have to meet there. Set c2 to 0, or use dynamics "stationary" or algorithm "auto".'
+    ]
+
+
 def learn(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> policy.Policy:
     return derive(draw(curator, privacy, parameters, lazy=lazy), curator.schema, parameters)
 

@@ -55,7 +55,8 @@ def _vectors(positions: IntArray, cells: IntArray, values: FloatArray, size: int
     """Integers below 2⁵³ add up exactly in float64, in any order."""
     keys, inverse = np.unique(positions * size + cells, return_inverse=True)
     owners = np.unique(keys // size, return_inverse=True)[1]
-    return _Vectors(owners, keys % size, np.bincount(inverse, weights=values, minlength=len(keys)))
+    sums: FloatArray = np.bincount(inverse, weights=values, minlength=len(keys)).astype(np.float64)
+    return _Vectors(owners, keys % size, sums)
 
 
 def shortened(vectors: _Vectors) -> FloatArray:  # (E,) integers
@@ -76,8 +77,20 @@ def _integers(values: FloatArray, radius: float) -> FloatArray:
     return np.trunc(np.clip(finite / radius, -_MOST, _MOST) * ONE)
 
 
-def _every(block: Bounded, schema: Schema) -> list[Records]:
-    return block.once(("every record",), lambda: [block.records(step) for step in range(schema.horizon)])
+def _every(block: Bounded) -> list[Records]:
+    return block.once(("every record",), lambda: [block.records(step) for step in range(block.schema.horizon)])
+
+
+def _positions(block: Bounded, steps: list[Records]) -> IntArray:
+    return block.positions[np.concatenate([records.rows for records in steps])]
+
+
+def _states(steps: list[Records]) -> IntArray:
+    return np.concatenate([records.states.astype(np.int64) for records in steps])
+
+
+def _cells(steps: list[Records], actions: int) -> IntArray:
+    return _states(steps) * actions + np.concatenate([records.actions for records in steps])
 
 
 def paid(schema: Schema, reward: rewards.Known | None, records: Records) -> FloatArray:  # (R,)
@@ -85,9 +98,9 @@ def paid(schema: Schema, reward: rewards.Known | None, records: Records) -> Floa
     if reward is None:
         return records.rewards - schema.idle
     if reward.table.ndim == 1:
-        reached = np.where(records.known, records.successors, schema.count)
+        reached = np.where(records.known, records.successors, schema.count).astype(np.int64)
         return np.asarray(reward.on_arrival(schema))[reached] - schema.idle
-    return np.asarray(reward.at(schema, 0))[records.states, records.actions] - schema.idle
+    return np.asarray(reward.at(schema, 0))[records.states.astype(np.int64), records.actions] - schema.idle
 
 
 def _checked(radius: float) -> float:
@@ -143,7 +156,9 @@ class Coverage(_Clipped):
 
     def vectors(self, block: Bounded) -> _Vectors:
         steps = _every(block, self.schema)
-        cells = np.concatenate([records.states.astype(np.int64) * self.schema.actions + records.actions for records in steps])
+        cells = np.concatenate(
+            [records.states.astype(np.int64) * self.schema.actions + records.actions for records in steps]
+        )
         positions = block.positions[np.concatenate([records.rows for records in steps])]
         counted = _vectors(positions, cells, np.ones(len(cells)), self.size)
         return _Vectors(counted.owners, counted.cells, np.full(len(counted.cells), float(ONE)))
@@ -212,14 +227,19 @@ class Surprises(_Clipped):
 
     def vectors(self, block: Bounded) -> _Vectors:
         steps = [records.only(records.known) for records in _every(block, self.schema)]
-        cells = np.concatenate([records.states.astype(np.int64) * self.schema.actions + records.actions for records in steps])
+        cells = np.concatenate(
+            [records.states.astype(np.int64) * self.schema.actions + records.actions for records in steps]
+        )
         positions = block.positions[np.concatenate([records.rows for records in steps])]
         surprises = np.concatenate([self._surprises(records) for records in steps])
         return _vectors(positions, cells, _integers(surprises, self.radius), self.size)
 
     def _surprises(self, records: Records) -> FloatArray:
         following = np.append(self.values, 0.0)  # the end earns nothing
-        change = self.discount * following[records.successors.astype(np.int64)] - self.values[records.states.astype(np.int64)]
+        change = (
+            self.discount * following[records.successors.astype(np.int64)]
+            - self.values[records.states.astype(np.int64)]
+        )
         return change + paid(self.schema, self.reward, records) if self.rewarded else change
 
 

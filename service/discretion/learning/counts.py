@@ -8,7 +8,7 @@ For replacing one unit of at most m trajectories with H steps, b and b′ being 
   by at most 1; in two cells by ½ each, ¼ + ¼ < 1 squared. So ≤ m² a step (and m in ℓ1): half of what x ∈ [0, 1] costs.
   First visits: at most H cells each, a shared cell differs by at most 1 and an unshared one by ½, so ≤ H·m² again.
 * sums of r/width = x − idle, first visits: at most H cells each. With c the largest |r|/width and d ≤ 1 the distance
-  between the largest and the smallest, k shared cells and 2(H − k) others differ by ≤ kd² + 2(H − k)c² ≤ H·max(d², 2c²).
+  between the largest and the smallest, k shared cells and 2(H − k) others give ≤ kd² + 2(H − k)c² ≤ H·max(d², 2c²).
   Where rewards have one sign and a trajectory's total is at most T widths, Σ(r/width)² ≤ c·T, and two vectors of one
   sign are no further apart than √(their squared norms added): ≤ 2c·min(T, Hc), and 2·min(T, Hc) in ℓ1.
 * first arrivals: at most H ones in different cells of S each; two sets differ in at most min(2H, S) cells.

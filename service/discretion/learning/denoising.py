@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
+from discretion.learning.trajectories import BoolArray, FloatArray
 
 RATIO: Final = 1.25  # of two levels: finer than what the likelihood of any shrunk cell can tell apart
 ROUNDS: Final = 25  # of expectation maximisation; directions that are flat after these are not in the data
@@ -115,7 +115,7 @@ def fit(
         common = _limited(expected, size + zeros, levels, mass)
     if groups == 1:
         return Mixture(levels, common)
-    size = np.bincount(cells.group, minlength=groups) + PRIOR
+    size = (np.bincount(cells.group, minlength=groups) + PRIOR).astype(np.float64)
     weights = np.repeat(common, groups, axis=0)
     for _ in range(ROUNDS):
         weights = _limited(_expected(likelihood, weights, cells.group) + PRIOR * common, size, levels, mass)

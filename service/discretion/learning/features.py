@@ -43,7 +43,8 @@ ONE: Final = 1 << BITS
 MAX_DIMENSION: Final = 100_000
 _REFERENCES: Final = 1024
 _SHRINKAGE: Final = 1e-4  # of the reference states' second moment: terms more alike than this stay so
-_CHUNK: Final = 4096  # states evaluated at once: what fits the cache
+_FAR: Final = 2.0**20  # no coordinate is longer before it is shortened
+_CHUNK: Final = 1024  # states evaluated at once: what fits the cache
 
 
 def _check_actions(actions: object) -> None:
@@ -208,12 +209,12 @@ class Blocks:
         scaled so that nineteen of twenty of these have ‖ψ‖ ≤ 1, and a state beyond is shortened to that."""
         if self.plain:
             return self._rows(states, ONE / math.nextafter(math.sqrt(self.width), math.inf)).T
-        psi = np.empty((self.width, len(states)))
+        psi = np.empty((len(states), self.width))
         for start in range(0, len(states), _CHUNK):
             # Integers below 2¹⁶ times multiples of one power of two: every sum is exact, in any order.
-            rows = self._mixing @ self._rows(states[start : start + _CHUNK], ONE)
-            psi[:, start : start + _CHUNK] = _shortened(np.trunc(rows))
-        return psi.T
+            mixed = self._rows(states[start : start + _CHUNK], ONE).T @ self._mixing.T
+            psi[start : start + _CHUNK] = _shortened(np.trunc(np.minimum(np.maximum(mixed, -_FAR), _FAR)))
+        return psi
 
     def _rows(self, states: NDArray[np.generic], scale: float) -> FloatArray:  # (p, R)
         rows = np.empty((self.width, len(states)))
@@ -227,7 +228,8 @@ class Blocks:
         operations in a fixed order, so that everybody finds the same bits."""
         rows = self._rows(reference(self.vector, _REFERENCES), ONE) / ONE
         inverse = _inverse_root(_second_moment(rows))
-        norms = np.sort(_squares(_multiplied(inverse, rows)))
+        mixed = _multiplied(inverse, rows)
+        norms = np.sort(_multiplied(np.ones((1, self.width)), mixed * mixed)[0])
         return _on_grid(inverse / math.sqrt(norms[_REFERENCES * 19 // 20]), self.width)
 
 
@@ -267,24 +269,15 @@ def _on_grid(factors: FloatArray, width: int) -> FloatArray:
     return np.asarray(np.rint(factors / unit) * unit)
 
 
-def _shortened(psi: FloatArray) -> FloatArray:  # (p, R) integers
-    """Columns whose integer norm passes 1 are scaled to it, and shrunk until they are within it exactly."""
-    square = _squares(psi)
-    over = np.flatnonzero(square > ONE**2)
-    if len(over):
-        long = np.trunc(psi[:, over] * (ONE / np.sqrt(square[over])))
-        while (still := _squares(long) > ONE**2).any():
-            long[:, still] -= np.sign(long[:, still])
-        psi[:, over] = long
-    return psi
-
-
-def _squares(psi: FloatArray) -> FloatArray:
-    """Σψ², exact for integers: each below 2¹⁶ or so, and at most 2¹⁰ of them."""
-    total = np.zeros(psi.shape[1])
-    for row in psi:
-        total += row * row
-    return total
+def _shortened(psi: FloatArray) -> FloatArray:  # (R, p) integers
+    """Rows whose norm passes 1 are scaled to it, and shrunk until they are within it exactly. Sums of squares of such
+    integers are exact, in any order."""
+    square = np.einsum("ij,ij->i", psi, psi)
+    factor = np.where(square > ONE**2, ONE / np.sqrt(np.maximum(square, 1.0)), 1.0)
+    shorter = np.trunc(psi * factor[:, None])
+    while (over := np.einsum("ij,ij->i", shorter, shorter) > ONE**2).any():
+        shorter[over] -= np.sign(shorter[over])
+    return shorter
 
 
 def reference(vector: Vector, count: int) -> FloatArray:  # (count, columns)

@@ -32,7 +32,7 @@ def read(algorithm: object, document: object, schema: Schema) -> Parameters:
     """The parameters of a training, which fit the schema."""
     learner = learners.named(algorithm, _dynamics(document))
     annotated = _annotated(learner.Parameters)
-    required = [name for name, kind in annotated.items() if kind == maps.FeatureMap]
+    required = [name for name, kind in annotated.items() if kind == maps.FeatureMap and not _optional(kind)]
     top = open_object(document, errors.InvalidParameter, required, (*annotated, "dynamics", "calibration"))
     if "calibration" not in annotated:
         top.choice("calibration", _TIGHT, _TIGHT)
@@ -56,10 +56,10 @@ def _optional(kind: Any) -> bool:
 
 def _value(top: Object, name: str, kind: Any, schema: Schema) -> Any:
     """One field, read as its annotation says."""
-    if kind == maps.FeatureMap:
-        return _features(top, schema)
     if _optional(kind):
-        (kind,) = (one for one in typing.get_args(kind) if one is not type(None))
+        kind = typing.Union[tuple(one for one in typing.get_args(kind) if one is not type(None))]  # noqa: UP007
+    if kind in (maps.FeatureMap, maps.Blocks):
+        return _features(top, schema)
     if kind is rewards.Known:
         return _reward(top)
     if typing.get_origin(kind) is Literal:

@@ -325,8 +325,8 @@ def _pooled(document: Document, states: Discrete | Vector, actions: int) -> Pool
     features, horizon = _blocks(document, states, actions), document["horizon"]
     flat = (actions, features.width)
     groups = tuple(
-        Score(
-            *(float(_array(group[name], ())) for name in _NUMBERS),
+        Score(  # type: ignore[call-arg]
+            *(float(_array(group[name], ())) for name in _NUMBERS),  # type: ignore[arg-type]
             *(_array(group[name], flat) for name in _TABLES),
             _array(group["directions"], (*flat, features.width)),
         )

@@ -24,14 +24,15 @@ from numpy.typing import NDArray
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import sums
-from discretion.learning.scores import Score
+from discretion.learning.scores import Value
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
 from discretion.privacy import events
 
-_RECORDS: Final = 2**17  # looked at together: what bounds the memory
-_CHUNK: Final = 4096  # records evaluated at once: what fits the cache
+_RECORDS: Final = 2**13  # looked at together: what bounds the memory
+_CHUNK: Final = 1024  # records evaluated at once: what fits the cache
 _UNIT: Final = 2**20  # steps of a shortened vector's grid in its radius
 _RESIDUAL: Final = 2**15  # steps of a residual's grid in its bound
+_LONGEST: Final = 2**18  # records of a unit, so that its sums stay below 2⁵³
 _MARGIN: Final = 1 - 2.0**-12  # so that truncation rarely lengthens a contribution beyond its bound
 
 
@@ -132,16 +133,11 @@ def _weighted(seen: _Seen, psi: FloatArray, clip: Fraction, longest: int) -> _We
     over = square > limit
     root = np.ones(seen.count)
     root[over] = np.sqrt(np.sqrt(limit / square[over])) * _MARGIN
-    weighted = psi.copy()
     while over.any():
-        rows, runs = over[seen.units], over[seen.owner]
-        weighted[rows] = np.trunc(psi[rows] * root[seen.units[rows], None])
-        new = np.cumsum(over) - 1
-        starts = (np.cumsum(rows) - 1)[seen.starts[runs]]
-        found = _frobenius(weighted[rows], starts, new[seen.owner[runs]], int(over.sum()), shift)
-        over[over] = found > limit
+        weighted = np.trunc(psi * root[seen.units, None])  # of units within the limit, the same again
+        over = _frobenius(weighted, seen.starts, seen.owner, seen.count, shift) > limit
         root[over] *= _MARGIN
-    return _Weighted(weighted, root[seen.units])
+    return _Weighted(np.trunc(psi * root[seen.units, None]), root[seen.units])
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +154,11 @@ class _Pooled:
 
     def __post_init__(self) -> None:
         maps.check(self.features, self.schema)
+        if self.schema.horizon * self.schema.per_unit > _LONGEST:
+            raise errors.ProblemTooLarge(
+                f"A patient may have {self.schema.horizon * self.schema.per_unit} records; "
+                f"{_LONGEST} at most can be summed exactly."
+            )
         if not 1 <= self.groups <= self.schema.horizon:
             raise errors.InvalidParameter(
                 f"A horizon of {self.schema.horizon} steps has no {self.groups} groups of steps."
@@ -167,11 +168,11 @@ class _Pooled:
     def cells(self) -> int:
         return self.groups * self.schema.actions
 
-    def _pieces(self, block: Bounded) -> Iterator[tuple[_Seen, _Weighted]]:
+    def _pieces(self, block: Bounded) -> Iterator[tuple[_Seen, FloatArray, _Weighted]]:
         for chosen in _pieces(block, self.schema):
             seen = _seen(block, self.schema, self.groups, chosen)
             psi = np.ascontiguousarray(self.features.psi(seen.states))
-            yield seen, _weighted(seen, psi, self.clip, self.schema.horizon * self.schema.per_unit)
+            yield seen, psi, _weighted(seen, psi, self.clip, self.schema.horizon * self.schema.per_unit)
 
     def finish(self, partial: IntArray) -> IntArray:
         return partial
@@ -183,7 +184,7 @@ class Gram(_Pooled):
 
     resolution = Fraction(1, maps.ONE**2)
     symmetric = True
-    name = "Gram matrix of the features, all steps of a patient together"
+    name = "Gram matrix of the features, whole patients"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -200,7 +201,7 @@ class Gram(_Pooled):
         return np.zeros(self.shape, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for seen, weighted in self._pieces(block):
+        for seen, _, weighted in self._pieces(block):
             for cell in range(self.cells):
                 psi = weighted.psi[seen.cells == cell]
                 partial[cell] += sums.exact_product(psi, psi, maps.ONE, maps.ONE)
@@ -210,7 +211,7 @@ class Gram(_Pooled):
 class Residuals(_Pooled):
     """Σ over units of Σ w·φ·e shortened to norm 1, in units of bound·radius; e = clip((r + γV(x′) − Q̃)/bound, ±1).
 
-    r is the declared reward over its width, so that the end is worth 0. `scores` and `bound` were released before, or
+    r is the declared reward over its width, so that the end is worth 0. `values` and `bound` were released before, or
     are not needed in a plan.
     """
 
@@ -218,7 +219,7 @@ class Residuals(_Pooled):
     discount: float = 1.0
     round: int = 0
     bound: float = 1.0
-    scores: tuple[Score, ...] = ()
+    values: tuple[Value, ...] = ()
 
     resolution = Fraction(1, _UNIT)
     symmetric = False
@@ -226,13 +227,13 @@ class Residuals(_Pooled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fits = all(score.weights.shape == (self.schema.actions, self.features.width) for score in self.scores)
-        if not fits or len(self.scores) not in (0, self.groups):
-            raise errors.InvalidParameter("The scores handed to the curator do not fit the feature map.")
+        fits = all(value.score.weights.shape == (self.schema.actions, self.features.width) for value in self.values)
+        if not fits or len(self.values) not in (0, self.groups):
+            raise errors.InvalidParameter("The values handed to the curator do not fit the feature map.")
 
     @property
     def name(self) -> str:
-        return f"features times what the value so far fails to predict, all steps of a patient together, round {self.round + 1}"
+        return f"features times what the value so far fails to predict, whole patients, round {self.round + 1}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -244,37 +245,39 @@ class Residuals(_Pooled):
     def partial(self) -> IntArray:
         return np.zeros(self.shape, dtype=np.int64)
 
-    def _errors(self, seen: _Seen) -> FloatArray:  # (R,) within ±1
+    def _errors(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,) within ±1
         reward = seen.rewards - self.schema.idle
         found = np.empty(len(reward))
         for start in range(0, len(found), _CHUNK):
             chunk = slice(start, start + _CHUNK)
-            found[chunk] = reward[chunk] + self.discount * self._following(seen, chunk) - self._predicted(seen, chunk)
+            found[chunk] = (
+                reward[chunk] + self.discount * self._following(seen, chunk) - self._predicted(seen, psi, chunk)
+            )
         scaled = found / self.bound
         return np.minimum(np.maximum(np.where(np.isnan(scaled), 0.0, scaled), -1.0), 1.0)
 
     def _following(self, seen: _Seen, chunk: slice) -> FloatArray:
         psi, groups = self.features.psi(seen.successors[chunk]), seen.following[chunk]
         value = np.zeros(len(psi))
-        for group, score in enumerate(self.scores):
+        for group, released in enumerate(self.values):
             rows = groups == group
             if rows.any():
-                value[rows] = score.value(psi[rows])
+                value[rows] = released.of(psi[rows])
         return np.where(seen.ended[chunk], 0.0, value)
 
-    def _predicted(self, seen: _Seen, chunk: slice) -> FloatArray:
-        psi, cells = self.features.psi(seen.states[chunk]), seen.cells[chunk]
-        value = np.zeros(len(psi))
-        for group, score in enumerate(self.scores):
+    def _predicted(self, seen: _Seen, psi: FloatArray, chunk: slice) -> FloatArray:
+        cells = seen.cells[chunk]
+        value = np.zeros(len(cells))
+        for group, released in enumerate(self.values):
             rows = np.flatnonzero(cells // self.schema.actions == group)
-            value[rows] = score.mean(psi[rows])[cells[rows] % self.schema.actions, np.arange(len(rows))]
+            value[rows] = released.score.mean(psi[chunk][rows])[cells[rows] % self.schema.actions, np.arange(len(rows))]
         return value
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for seen, weighted in self._pieces(block):
+        for seen, psi, weighted in self._pieces(block):
             if not len(seen.starts):
                 continue
-            error = np.trunc(self._errors(seen) * weighted.root * _RESIDUAL)
+            error = np.trunc(self._errors(seen, psi) * weighted.root * _RESIDUAL)
             summed = np.add.reduceat(weighted.psi * error[:, None], seen.starts, axis=0)  # exact: integers below 2⁵³
             vectors = _within(summed * (_UNIT / (maps.ONE * _RESIDUAL * self.radius)), seen.owner, seen.count)
             cells = seen.cells[seen.starts]
@@ -300,7 +303,7 @@ def _within(vectors: FloatArray, owner: IntArray, count: int) -> IntArray:  # (S
 
 @dataclass(frozen=True, eq=False)
 class Averages:
-    """Each unit's mean scaled reward, its mean square, and the share of its records that are its end; each in [0, 1]."""
+    """Each unit's mean scaled reward, its mean square, and the share of its records that are its end, all in [0, 1]."""
 
     schema: Schema
 

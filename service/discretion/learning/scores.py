@@ -57,15 +57,19 @@ class Score:
     def mean(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
         return self.base + _products(self.weights, psi)
 
-    def judged(self, psi: FloatArray) -> Judged:
-        actions, width = self.weights.shape
-        penalty, spread = np.zeros((actions, len(psi))), np.zeros((actions, len(psi)))
+    def quadratic(self, psi: FloatArray, *factors: FloatArray) -> list[FloatArray]:  # (R, p), (A, p) → (A, R)
+        """Σ factor·uᵢ² for each of the factors."""
+        found = [np.zeros((len(self.weights), len(psi))) for _ in factors]
         squares = _products(self.directions, psi)
         squares *= squares
-        # One by one, because a sum over an axis chooses its order by the shape, and so by how many other rows there are.
-        for index in range(width):
-            penalty += squares[:, index] * self.penalties[:, index, None]
-            spread += squares[:, index] * self.spreads[:, index, None]
+        # One by one: a sum over an axis chooses its order by the shape, and so by how many other rows there are.
+        for index in range(squares.shape[1]):
+            for total, factor in zip(found, factors, strict=True):
+                total += squares[:, index] * factor[:, index, None]
+        return found
+
+    def judged(self, psi: FloatArray) -> Judged:
+        penalty, spread = self.quadratic(psi, self.penalties, self.spreads)
         return Judged(self.mean(psi), np.sqrt(penalty), spread)
 
     def choose(self, psi: FloatArray) -> tuple[IntArray, BoolArray, FloatArray]:  # (R, p) → (R,) each
@@ -92,8 +96,15 @@ def _squared(psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """V(x) = max_a Q̃(x, a) over the covered actions, within the released range."""
+    """V(x) = max_a Q̃(x, a) − Γ(x, a), within the released range."""
 
     score: Score
     low: float
     high: float
+
+    def of(self, psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
+        best = self.score.mean(psi)
+        if self.score.penalties.any():
+            (penalty,) = self.score.quadratic(psi, self.score.penalties)
+            best = best - np.sqrt(penalty)
+        return np.minimum(np.maximum(best.max(axis=0), self.low), self.high)

@@ -1,0 +1,168 @@
+"""A kernel from noised first-visit counts: which rows to trust, and the mean of each share given its count.
+
+Cells of one state's actions lend each other what they know: a successor that the other actions lead to is likelier, and
+how much likelier is learned from the counts (`denoising`). Everything here is computed from released numbers.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.learning import denoising
+from discretion.learning.denoising import Noised
+from discretion.learning.trajectories import FloatArray, IntArray
+from discretion.privacy import events
+
+_LIKELY: Final = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # shares of a successor after other actions, grouped
+_SMALLEST: Final = (1e-3, 0.02)  # where the levels of shares begin: half the noise of a usual row, within these
+_CELLS: Final = 2**18  # denoised at once
+_LEAST_MASS: Final = 0.0  # of a row's denoised shares
+
+Float32Array = NDArray[np.float32]
+Groups = NDArray[np.int8]
+
+
+def deviation(event: events.Event) -> float:
+    return math.sqrt(variance_of(event))
+
+
+def variance_of(event: events.Event) -> float:
+    """Of the noise in the statistic's own unit; that of the discrete distributions is no larger."""
+    return 2 * float(event.scale) ** 2 if event.mechanism == events.LAPLACE else float(event.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Noised counts, not clipped; what was drawn, and all that may be used."""
+
+    visits: IntArray  # (S, A)
+    rows: IntArray  # (R,) flat (s, a) of the rows drawn, ascending
+    transitions: IntArray  # (R, S+1)
+    counted: tuple[events.Event, events.Event]  # how visits and transitions were noised
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What is known of the trusted rows."""
+
+    rows: IntArray  # (R,) flat (s, a)
+    visits: FloatArray  # (R,) at least 1
+    kernel: Float32Array  # (R, S+1)
+    variance: Float32Array  # (R, S+1) of the kernel
+
+    def spread(self, following: FloatArray, mean: FloatArray) -> FloatArray:
+        """The variance of kernel @ following: Σ variance·(following − mean)²."""
+        centre = following.mean()
+        around, aside = (following - centre).astype(np.float32), mean - centre
+        square = self.variance @ around**2 - 2 * aside * (self.variance @ around) + aside**2 * self.variance.sum(axis=1)
+        return np.maximum(square, 0.0).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The noised transitions of the trusted rows, cell by cell: their own, and those of the state's other actions."""
+
+    rows: IntArray  # (R,)
+    states: IntArray  # (R,)
+    visits: FloatArray  # (R,) at least 1
+    transitions: IntArray  # (R, S+1)
+    variance: float
+    laplace: bool
+
+    @property
+    def columns(self) -> int:
+        return self.transitions.shape[1]
+
+    def own(self, cells: IntArray, group: Groups) -> Noised:
+        of_row = cells // self.columns
+        noise = np.full(len(cells), self.variance)
+        return Noised(
+            self.transitions.ravel()[cells].astype(np.float64), self.visits[of_row], noise, group, self.laplace
+        )
+
+    @cached_property
+    def _pooled(self) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Of each state: transitions (S, S+1), visits and rows, added up."""
+        states = self.columns - 1
+        sums = np.zeros((states, self.columns))
+        np.add.at(sums, self.states, self.transitions)
+        visits = np.zeros(states)
+        np.add.at(visits, self.states, self.visits)
+        return sums, visits, np.bincount(self.states, minlength=states)
+
+    def others(self, cells: IntArray) -> tuple[Noised, IntArray]:
+        """What followed the other actions of the state, and how many of these there are; noise adds up."""
+        of_row, column = np.divmod(cells, self.columns)
+        state = self.states[of_row]
+        sums, visits, rows = self._pooled
+        others = rows[state] - 1
+        pooled = sums[state, column] - self.transitions.ravel()[cells]
+        size = np.maximum(visits[state] - self.visits[of_row], 1.0)
+        noise = self.variance * np.maximum(others, 1)
+        return Noised(pooled, size, noise, np.zeros(len(cells), dtype=np.int64), self.laplace), others
+
+
+def _trusted(release: Counted, trust: float) -> _Rows:
+    """Rows that enough noised visits speak for; n from these and the sum of the transitions by least squares."""
+    visiting, moving = (variance_of(event) for event in release.counted)
+    counted = release.visits.ravel()[release.rows]
+    trusted = counted > trust * math.sqrt(visiting)
+    rows, transitions = release.rows[trusted], release.transitions[trusted]
+    columns = release.transitions.shape[1]
+    weight = visiting / (visiting + columns * moving)
+    visits = counted[trusted] + weight * (transitions.sum(axis=1) - counted[trusted])
+    laplace = release.counted[1].mechanism == events.LAPLACE
+    states = rows // release.visits.shape[1]
+    return _Rows(rows, states, np.maximum(visits, 1.0), transitions, moving, laplace)
+
+
+def _likely(table: _Rows, levels: FloatArray) -> Groups:  # (R·(S+1),)
+    """The group of each cell: how likely its successor is after the other actions; 0 where there are none."""
+    size, columns = table.transitions.size, table.columns
+    some, others = table.others(np.arange(size)[denoising.sampled(size, columns)])
+    some = some.only(others > 0)
+    group = np.zeros(size, dtype=np.int8)
+    if not len(some):
+        return group
+    mixture = denoising.fit(some, denoising.sparse_start(levels, columns), levels, mass=1 / columns)
+    for cells in _chunks(size, columns):
+        pooled, others = table.others(cells)
+        share, _ = denoising.posterior(pooled, mixture)
+        group[cells] = np.where(others > 0, 1 + np.searchsorted(_LIKELY, share), 0)
+    return group
+
+
+def _chunks(size: int, columns: int) -> Iterator[IntArray]:
+    """All cells, some whole rows at a time."""
+    step = max(1, _CELLS // columns) * columns
+    for start in range(0, size, step):
+        yield np.arange(start, min(start + step, size))
+
+
+def model(release: Counted, trust: float) -> Model:
+    table = _trusted(release, trust)
+    size, columns = table.transitions.size, table.columns
+    kernel, variance = (np.zeros((len(table.rows), columns), dtype=np.float32) for _ in range(2))
+    if not size:
+        return Model(table.rows, table.visits, kernel, variance)
+    levels = denoising.levels(float(np.clip(math.sqrt(table.variance) / 2 / np.median(table.visits), *_SMALLEST)))
+    group = _likely(table, levels)
+    learned = np.arange(size)[denoising.sampled(size, columns)]
+    start = denoising.sparse_start(levels, columns)
+    mixture = denoising.fit(
+        table.own(learned, group[learned]), start, levels, groups=len(_LIKELY) + 2, mass=1 / columns
+    )
+    mass = np.zeros(len(table.rows))
+    for cells in _chunks(size, columns):
+        mean, spread = (
+            part.reshape(-1, columns) for part in denoising.posterior(table.own(cells, group[cells]), mixture)
+        )
+        rows = slice(cells[0] // columns, cells[-1] // columns + 1)
+        kernel[rows], variance[rows], mass[rows] = denoising.closed(mean, spread), spread, mean.sum(axis=1)
+    sound = mass > _LEAST_MASS
+    return Model(table.rows[sound], table.visits[sound], kernel[sound], variance[sound])
