@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from discretion import datasets, errors, first_reading, formats
@@ -150,6 +151,29 @@ class TestHeader:
 
     def test_another_format_is_refused(self, tmp_path: Path) -> None:
         assert refused(b"PK", "application/zip", tmp_path) == [(0, "")]
+
+
+GAPS = Schema(3, Vector(("age", "dose"), ((0.0, 100.0), (-1.0, 1.0)), missing=("dose",)), 2)
+
+
+@pytest.mark.parametrize("media_type", TYPES)
+class TestMissingValues:
+    def test_a_column_that_may_be_missing_is_kept_as_such(self, media_type: str, tmp_path: Path) -> None:
+        rows = [at(1, dose=None, next_age=51.0, next_dose=None), at(2, age=51.0, dose=None, next_age=52, next_dose=0.5)]
+        rows.append(at(3, age=52.0, dose=0.5, next_age=50.0, next_dose=None) | {"terminated": False})
+        datasets.accept([uploading.written(rows, media_type)], media_type, GAPS, tmp_path / "set")
+        (block,) = datasets.load(tmp_path / "set", GAPS).blocks
+        assert np.isnan(block.states[:, 0, 1]).tolist() == [True, True, False]
+        assert block.states[:, 0, 0].tolist() == [50.5, 51.0, 52.0]
+        assert (block.final[0, 0], np.isnan(block.final[0, 1])) == (50.0, True)
+
+    def test_the_others_may_not(self, media_type: str, tmp_path: Path) -> None:
+        rows = [at(1, dose=None), at(2, age=None)]
+        assert refused(uploading.written(rows, media_type), media_type, tmp_path, GAPS) == [(2, "age")]
+
+    def test_another_next_state_is_named(self, media_type: str, tmp_path: Path) -> None:
+        rows = [at(1, next_age=50.5, next_dose=0.25), at(2, dose=None, next_age=50.5, next_dose=None)]
+        assert refused(uploading.written(rows, media_type), media_type, tmp_path, GAPS) == [(1, "next_age")]
 
 
 def ended(unit: str, step: int, outcome: float | None) -> Row:

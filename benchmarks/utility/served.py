@@ -70,9 +70,7 @@ class Analyst:
 
     def learn(self, dataset: str, rho: str, parameters: Document | None = None) -> policy.Policy:
         asked = {"dataset": dataset, "algorithm": "auto", "privacy": {"rho": rho}, "parameters": parameters or {}}
-        training: Document = {}
-        for training in self._analyst.watch(self._analyst.train(asked)["id"]):
-            pass
+        *_, training = self._analyst.watch(self._analyst.train(asked)["id"])
         if training["state"] != "released":
             raise RuntimeError(f"{training['id']} ended as {training['state']}")
         return policy.parse(self._analyst.policy(training["policy"]))

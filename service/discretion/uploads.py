@@ -64,11 +64,13 @@ class _Columns:
             values, sound = self._numbers(f"{prefix}state", 0, schema.states.count - 1, required=required)
             self.records[target] = values
             return sound
-        columns = schema.states.columns
+        columns, missing = schema.states.columns, schema.states.missing
         sounds = np.empty((len(columns), len(self.rows)), bool)
         for index, (name, bounds) in enumerate(zip(columns, schema.states.bounds, strict=True)):
-            values, sounds[index] = self._numbers(prefix + name, *bounds, required=required, whole=False)
-            self.records[target][:, index] = values
+            needed = required and name not in missing
+            values, sounds[index] = self._numbers(prefix + name, *bounds, required=needed, whole=False)
+            self.records[target][:, index] = np.where(sounds[index], values, np.nan) if name in missing else values
+        sounds = sounds[schema.states.complete]  # what may be missing says nothing about whether a state is there
         partly = sounds.any(axis=0) & ~sounds.all(axis=0)
         if not required and partly.any():
             self._problems.add(self.rows[partly], prefix + columns[0], "The next state is given in part only.")
@@ -211,7 +213,8 @@ class _Sequence:
         said = self._before(batch.records, "known") & batch.sound & ~begins
         if not said.any():
             return
-        differs = self._before(batch.records, "next") != batch.records["state"]
+        said_next, states = self._before(batch.records, "next"), batch.records["state"]
+        differs = (said_next != states) & ~((said_next != said_next) & (states != states))  # missing twice is the same
         wrong = said & (differs if differs.ndim == 1 else differs.any(axis=1))
         name = "next_" + formats.state_columns(self._schema)[0]
         self._problems.add(batch.rows[wrong] - 1, name, "The next state is not the state of the next row.")

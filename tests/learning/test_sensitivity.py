@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 from discretion.learning import features as maps
 from discretion.learning import sums
-from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
+from discretion.learning.counts import (
+    ArrivalCounts,
+    ArrivalSums,
+    PaidSums,
+    RewardSums,
+    TransitionCounts,
+    VisitCounts,
+)
 from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Gram, Moment
 from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Discrete, Schema, Trajectories, Vector
@@ -132,7 +139,12 @@ def counted(schema: Schema) -> list[Statistic]:
     return [kind(schema, dynamics) for kind in kinds for dynamics in ("per_step", "stationary")] + [
         TransitionCounts(schema, rows=some_rows),
         TransitionCounts(schema, "stationary", some_rows),
+        *paid(schema),
     ]
+
+
+def paid(schema: Schema) -> list[Statistic]:
+    return [PaidSums(schema), ArrivalSums(schema), ArrivalCounts(schema)]
 
 
 def regressed(schema: Schema, features: maps.FeatureMap, part: str = EVERYONE, step: int = 1) -> list[Statistic]:
@@ -392,3 +404,90 @@ class TestNeverExceeded:
         before, after = (sums.totals(measured, dataset(schema, [patient()])) for _ in range(2))
         moved = [check_movement(s, was, now) for s, was, now in zip(measured, before, after, strict=True)]
         target(float(max(moved)))
+
+
+# --- rewards of one sign -----------------------------------------------------------------------------------------
+
+ONE_SIGNED: list[tuple[tuple[float, float], tuple[float, float] | None]] = [
+    ((0.0, 1.0), None),
+    ((0.0, 1.0), (0.0, 1.0)),
+    ((0.0, 1.0), (-5.0, 1.25)),
+    ((0.0, 0.7), (0.0, 1.1)),
+    ((-2.0, 0.0), (-3.0, 0.0)),
+    ((-0.3, -0.1), (-0.7, 4.0)),
+    ((0.0, 1.0), (0.0, 1e-9)),
+    ((-1.0, 2.0), (-1.0, 2.0)),
+    ((-1e-9, 1.0), (-1.0, 1.0)),
+]
+PAID = pytest.mark.parametrize(("reward", "total"), ONE_SIGNED)
+
+
+def paying(schema: Schema, first: float, others: float, path: Any = SOME, final: int = 3) -> Unit:
+    return unit(schema, path[0], path[1], [first, others, others], final=final)
+
+
+class TestOneSigned:
+    @PER_UNIT
+    @PAID
+    def test_no_two_patients_are_further_apart(self, reward: Any, total: Any, per_unit: int) -> None:
+        schema = replace(schema_of(Discrete(STATES), per_unit), reward=reward, total=total)
+        rng = np.random.default_rng([per_unit, ONE_SIGNED.index((reward, total))])
+        patients = [wild_unit(schema, rng) for _ in range(12)]
+        for path, rate in itertools.product((SOME, OTHERS, ([0, 1, 0], 1)), np.linspace(-0.5, 1.2, 5)):
+            patients.append(unit(schema, *path, rewards=rng.permutation([rate, 1.0 - rate, rate / 3]), final=3))
+            patients.append(unit(schema, *path, rewards=rate * reward[int(rate > 0)], final=3))
+        measured = paid(schema)
+        alone = [sums.totals(measured, dataset(schema, [patient])) for patient in patients]
+        for one, other in itertools.combinations(alone, 2):
+            for statistic, was, now in zip(measured, one, other, strict=True):
+                check_movement(statistic, was, now)
+
+    @PER_UNIT
+    @pytest.mark.parametrize("kind", [PaidSums, ArrivalSums])
+    def test_a_small_total_is_what_one_patient_can_move(self, kind: Any, per_unit: int) -> None:
+        for reward, most in (((0.0, 1.0), 1.0), ((-1.0, 0.0), -1.0)):
+            bounds = (min(most, 0.0), max(most, 0.0))
+            schema = replace(schema_of(Discrete(STATES), per_unit), reward=reward, total=bounds)
+            one, other = paying(schema, most, 0.0), paying(schema, most, 0.0, ([3, 1, 2], 0), final=0)
+            if kind is ArrivalSums:  # arrive elsewhere
+                other = paying(schema, most, 0.0, ([0, 2, 1], 0))
+            assert kind(schema).squared_sensitivity == 2 * per_unit**2
+            assert kind(schema).absolute_sensitivity == 2 * per_unit
+            assert worst(kind(schema), schema, one, other) == 1
+            with pytest.raises(AssertionError):
+                worst(Claiming(kind(schema), squared=Fraction(999, 1000)), schema, one, other)
+
+    @PER_UNIT
+    def test_without_a_total_every_step_may_pay(self, per_unit: int) -> None:
+        schema = replace(schema_of(Discrete(STATES), per_unit), reward=(0.0, 1.0))
+        one, other = paying(schema, 1.0, 1.0), paying(schema, 1.0, 1.0, OTHERS)
+        assert PaidSums(schema).squared_sensitivity == 2 * HORIZON * per_unit**2
+        assert worst(PaidSums(schema), schema, one, other) == 1
+
+    @PER_UNIT
+    @pytest.mark.parametrize("kind", [PaidSums, ArrivalSums])
+    def test_rewards_of_both_signs_move_a_sum_by_their_whole_range(self, kind: Any, per_unit: int) -> None:
+        schema = schema_of(Discrete(STATES), per_unit)
+        assert worst(kind(schema), schema, paying(schema, 2.0, 2.0), paying(schema, -1.0, -1.0)) == 1
+
+    @PER_UNIT
+    def test_two_patients_can_arrive_at_all_states(self, per_unit: int) -> None:
+        schema = schema_of(Discrete(STATES), per_unit)
+        one, other = paying(schema, 0.0, 0.0), paying(schema, 0.0, 0.0, (0, 0), final=0)
+        statistic = ArrivalCounts(schema)
+        assert statistic.squared_sensitivity == STATES * per_unit**2
+        assert worst(statistic, schema, one, other) == 1
+        (before,), (after,) = (sums.totals([statistic], dataset(schema, [p])) for p in (one, other))
+        assert movement(statistic, before, after)[1] == statistic.absolute_sensitivity
+
+    @PER_UNIT
+    def test_order_and_blocks_change_no_integer(self, per_unit: int) -> None:
+        schema = schema_of(Discrete(STATES), per_unit)
+        rng = np.random.default_rng(per_unit)
+        patients = [wild_unit(schema, rng) for _ in range(12)]
+        whole = sums.totals(paid(schema), dataset(schema, patients))
+        shuffled = sums.totals(paid(schema), dataset(schema, [patients[i] for i in rng.permutation(12)]))
+        parts = [sums.totals(paid(schema), dataset(schema, patients[i : i + 5])) for i in (0, 5, 10)]
+        for position, total in enumerate(whole):
+            np.testing.assert_array_equal(total, shuffled[position])
+            np.testing.assert_array_equal(total, sum(part[position] for part in parts))

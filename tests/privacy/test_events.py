@@ -218,7 +218,7 @@ def outer(vector: Ints) -> Ints:
     return np.outer(vector, vector)
 
 
-def priced(mechanism: str, squared: int, share: Fraction, unit: int) -> Event:
+def priced(mechanism: str, squared: int | Fraction, share: Fraction, unit: int) -> Event:
     """A release with its scale chosen for a share, on a grid of 1/unit."""
     scale = events.symmetric_gaussian_scale if mechanism == SYMMETRIC_GAUSSIAN else events.gaussian_scale
     return event(mechanism, Fraction(squared), scale(Fraction(squared), share), resolution=Fraction(1, unit))
@@ -257,6 +257,18 @@ class TestDivergence:
     def test_a_change_on_the_diagonal_alone_pays_for_twice_the_variance(self, share: Fraction) -> None:
         release = priced(SYMMETRIC_GAUSSIAN, 2, share, unit=25)
         assert 0.99 <= largest_share(release, np.diag([25, -25])) <= SLACK
+
+    @pytest.mark.parametrize("share", SHARES, ids=str)
+    def test_gram_matrix_and_moment_together_reach_their_cost_and_never_exceed_it(self, share: Fraction) -> None:
+        """φ(φ, y)ᵀ of norm 1 and |y| ≤ 1 has squared sensitivity 9/2, reached at ⟨φ, φ′⟩ = ½ and y = −y′."""
+        release = priced(GAUSSIAN, Fraction(9, 2), share, unit=4)
+        here, there = np.array([2, 0, 0, 0]), np.array([1, 1, 1, 1])  # on a grid of ½
+        change = np.outer(here, [*here, 2]) - np.outer(there, [*there, -2])
+        assert 0.99 <= largest_share(release, change) <= SLACK
+        apart = np.outer(here, [*here, 2]) - np.outer([0, 2, 0, 0], [0, 2, 0, 0, -2])  # orthogonal: 4 of 9/2
+        assert 0.88 <= largest_share(release, apart) <= 0.89
+        claimed = priced(GAUSSIAN, 4, share, unit=4)  # the control: the price of the moment alone
+        assert largest_share(claimed, change) >= 1.1
 
     @untimed
     @given(

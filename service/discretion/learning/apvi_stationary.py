@@ -23,7 +23,11 @@ them. No finite-sample bound on the policy's value is claimed.
 * Rewards: a public table, or noisy sums. These come by (s, a), and by the state arrived at, which needs fewer numbers;
   sums by (s, a) then correct what arrivals do not explain, where they differ by more than noise. `reward_on` leaves one
   of them out. Where rewards have one sign and a bounded total, their sums are not centred and far less sensitive.
-* Lazy noise: the successors of a row with too few noised visits are never drawn.
+* A row is trusted where its noised visits pass `trust` deviations of their noise, and more where noise alone would let
+  too many rows pass. The successors of the others are never drawn (lazy noise); of more rows than memory is set aside
+  for, those with the most noised visits are.
+* A state without a trusted row, or without a score above the least possible, gets its most frequent action by noised
+  visits, labelled `fallback`.
 """
 
 import math
@@ -57,7 +61,7 @@ class Parameters:
 
     pessimism: float = 0.5
     reward_pessimism: float = 1.0
-    trust: float = 2.0  # deviations of its noise that a row's visits must pass
+    trust: float | None = None  # deviations of its noise that a row's visits must pass, at least; None: by S
     reward: rewards.Known | None = None
     reward_on: Literal["either", "action", "arrival"] = "either"
     shares: tuple[int, int, int] = (15, 73, 12)  # of visits, transitions, and rewards where these are unknown
@@ -65,10 +69,15 @@ class Parameters:
     def __post_init__(self) -> None:
         checks.number(self.pessimism, "pessimism", low=0.0)
         checks.number(self.reward_pessimism, "reward_pessimism", low=0.0)
-        checks.number(self.trust, "trust", low=0.0)
+        if self.trust is not None:
+            checks.number(self.trust, "trust", low=0.0)
         checks.choice(self.reward_on, "reward_on", *_REWARD_SHARES)
         checks.shares(self.shares, "visits", "transitions", "rewards")
         rewards.check_kind(self.reward)
+
+    def trusted(self, states: int) -> float:
+        """A row's successors are as noisy together as there are many: the square root of S + 1, over 6, at least 2."""
+        return max(2.0, math.sqrt(states + 1) / 6) if self.trust is None else self.trust
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +91,11 @@ class Release(kernels.Counted):
 
 def check(schema: Schema, parameters: Parameters) -> int:
     """The number of states, once everything fits; refusals name what does not."""
-    cells = schema.count * schema.actions
-    if cells > apvi.MAX_CELLS or schema.count + 1 > MAX_DRAWN:
+    cells = schema.count * max(schema.actions, schema.horizon)
+    if cells > apvi.MAX_CELLS:
         raise errors.ProblemTooLarge(
-            f"dp-apvi keeps a count for each state and action: {cells} of them, {apvi.MAX_CELLS} at most."
+            f"dp-apvi keeps a count for each state and action and a decision for each state and step: "
+            f"{cells} of one of them, {apvi.MAX_CELLS} at most."
         )
     if parameters.reward is not None:
         parameters.reward.check(schema)
@@ -127,7 +137,7 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameter
 
 def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """How many trajectories must have visited a state and action, about, before its successors are trusted."""
-    return parameters.trust * kernels.deviation(mechanisms(schema, units, privacy, parameters)[0])
+    return parameters.trusted(schema.count) * kernels.deviation(mechanisms(schema, units, privacy, parameters)[0])
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> policy.Policy:
@@ -139,7 +149,7 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     schema = curator.schema
     visiting, moving, *rewarding = queries(schema, privacy, parameters)
     visits, *paid = curator.ask(visiting, *rewarding)
-    least = parameters.trust * kernels.deviation(visits.event) if lazy else -math.inf
+    least = kernels.least_visits(visits.grid, visits.event, parameters.trusted(schema.count)) if lazy else -math.inf
     rows = _eligible(visits.grid, least)
     (transitions,) = curator.ask(Query(counts.TransitionCounts(schema, DYNAMICS, rows), moving.share))
     names = [type(query.statistic) for query in rewarding]
@@ -213,7 +223,8 @@ def _denoised(
     cells = Noised(sums, visits, noise, group, event.mechanism == events.LAPLACE, sampled)
     if not len(cells):
         return sums, sums
-    mixture = denoising.fit(cells, np.full(len(levels), 1 / len(levels)), levels, zeros=_NO_REWARD)
+    some = cells.only(denoising.sampled(len(cells), 1))
+    mixture = denoising.fit(some, np.full(len(levels), 1 / len(levels)), levels, zeros=_NO_REWARD)
     return denoising.posterior(cells, mixture)
 
 
@@ -226,8 +237,25 @@ def _by_arrival(release: Release, model: kernels.Model, schema: Schema) -> _Rewa
     least = max(1.0, 2 * kernels.deviation(release.arrivals.event))  # fewer arrivals than that are none
     arrived = np.maximum(release.arrivals.values, least)
     arrival, around = _denoised(sums[:states], arrived, noise, event, schema, sampled=False)
-    ending, beside = _denoised(sums[states:][model.rows], model.visits, noise, event, schema, sampled=True)
+    ending, beside = _ending(sums[states:][model.rows], event, model, schema)
     return _Reward(ending, beside, np.append(arrival, 0.0), np.append(around, 0.0))
+
+
+def _ending(
+    sums: FloatArray, event: events.Event, model: kernels.Model, schema: Schema
+) -> tuple[FloatArray, FloatArray]:
+    """What ending after (s, a) pays, times how often it happens: as after the state's other actions, and the rest."""
+    states, noise = model.rows // schema.actions, kernels.variance_of(event)
+    ends = model.kernel[:, -1].astype(np.float64)
+    pooled, ended = np.zeros(schema.count), np.zeros(schema.count)
+    np.add.at(pooled, states, sums)
+    np.add.at(ended, states, model.visits * ends)
+    rows = np.maximum(np.bincount(states, minlength=schema.count), 1)
+    share, around = _denoised(pooled, np.maximum(ended, 1.0), noise * rows, event, schema, sampled=True)
+    usual, unsure = ends * share[states], ends**2 * around[states]
+    unlike = noise + model.visits**2 * unsure
+    rest, beside = _denoised(sums - model.visits * usual, model.visits, unlike, event, schema, sampled=False, both=True)
+    return usual + rest, unsure + beside
 
 
 def _by_action(found: _Reward, release: Release, model: kernels.Model, schema: Schema) -> _Reward:
@@ -240,7 +268,8 @@ def _by_action(found: _Reward, release: Release, model: kernels.Model, schema: S
         sums = sums + (0.5 - schema.idle) * visits
         noise += (0.5 - schema.idle) ** 2 * kernels.variance_of(release.counted[0])
     arriving = model.kernel @ found.arrival
-    unsure = found.variance + model.spread(found.arrival, arriving) + model.kernel**2 @ found.arrival_variance
+    unsure = found.variance + model.kernel**2 @ found.arrival_variance
+    unsure += np.maximum(model.spread(found.arrival, arriving) - model.sampling(found.arrival, arriving), 0.0)
     explained = bool(found.arrival.any() or found.rows.any())
     rest, around = _denoised(
         sums - visits * (found.rows + arriving),
@@ -266,7 +295,7 @@ def _returns(schema: Schema, steps: int) -> tuple[float, float]:
 def derive(release: Release, schema: Schema, parameters: Parameters) -> policy.Policy:
     """Value iteration on the noised counts alone: costs nothing, and may be done again with other constants."""
     states, actions, horizon = check(schema, parameters), schema.actions, schema.horizon
-    model = kernels.model(release, parameters.trust)
+    model = kernels.model(release, parameters.trusted(states))
     known = parameters.reward
     paid = _known_reward(known, model, schema) if known else _noised_reward(release, model, schema, parameters)
     unsure = parameters.reward_pessimism**2 * paid.variance

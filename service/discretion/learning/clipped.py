@@ -35,6 +35,8 @@ BITS: Final = 16
 ONE: Final = 1 << BITS  # steps of the grid in one radius
 OCTAVES: Final = (-12, 6)  # sizes are told apart from 2⁻¹² to 2⁶ of the unit they are measured in
 PER_OCTAVE: Final = 4
+EDGES: Final = 2.0 ** (np.arange(OCTAVES[0] * PER_OCTAVE, OCTAVES[1] * PER_OCTAVE + 1) / PER_OCTAVE)
+_LARGEST: Final = 2.0**100  # of a released number: nothing overflows below it
 _MOST: Final = 1 << 10  # radii that one record may add; 2¹⁰ · 2¹⁶ · 10⁸ records of a unit stay below 2⁵³
 
 
@@ -72,9 +74,13 @@ def shortened(vectors: _Vectors) -> FloatArray:  # (E,) integers
 
 
 def _integers(values: FloatArray, radius: float) -> FloatArray:
-    """Records on the grid, in units of the radius; a learner's number may be none, its sum must be one."""
-    finite = np.where(np.isnan(values), 0.0, values)
-    return np.trunc(np.clip(finite / radius, -_MOST, _MOST) * ONE)
+    """Records on the grid, in units of the radius."""
+    return np.trunc(np.clip(values / radius, -_MOST, _MOST) * ONE)
+
+
+def _finite(values: FloatArray) -> FloatArray:
+    """A learner's number may be none; what is summed must be one."""
+    return np.clip(np.nan_to_num(values), -_LARGEST, _LARGEST)
 
 
 def _every(block: Bounded) -> list[Records]:
@@ -103,10 +109,9 @@ def paid(schema: Schema, reward: rewards.Known | None, records: Records) -> Floa
     return np.asarray(reward.at(schema, 0))[records.states.astype(np.int64), records.actions] - schema.idle
 
 
-def _checked(radius: float) -> float:
-    if not 0 < radius < np.inf:
+def _check(radius: float) -> None:
+    if not 1 / _LARGEST <= radius <= _LARGEST:
         raise errors.InvalidParameter("The length that patients' sums are cut to must be a positive number.")
-    return radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +124,6 @@ class _Clipped:
     symmetric = False
     absolute_sensitivity = None
     resolution = Fraction(1, ONE)
-    squared_sensitivity = Fraction(4)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -151,50 +155,46 @@ class Coverage(_Clipped):
     """Which (s, a) a unit ever went through: a 1 for each, the vector shortened to length 1. None is negative."""
 
     squared_sensitivity = Fraction(2)
-
     name = "states and actions that each patient went through, every patient cut to length 1"
 
     def vectors(self, block: Bounded) -> _Vectors:
-        steps = _every(block, self.schema)
-        cells = np.concatenate(
-            [records.states.astype(np.int64) * self.schema.actions + records.actions for records in steps]
-        )
-        positions = block.positions[np.concatenate([records.rows for records in steps])]
-        counted = _vectors(positions, cells, np.ones(len(cells)), self.size)
-        return _Vectors(counted.owners, counted.cells, np.full(len(counted.cells), float(ONE)))
+        steps = _every(block)
+        cells = _cells(steps, self.schema.actions)
+        visited = _vectors(_positions(block, steps), cells, np.ones(len(cells)), self.size)
+        return _Vectors(visited.owners, visited.cells, np.full(len(visited.cells), float(ONE)))
 
 
 @dataclass(frozen=True, eq=False)
 class Returns(_Clipped):
-    """Σ over the visits of s of what was earned from there on, discounted, minus a centre."""
+    """Σ over the visits of s of what was earned from there on, discounted, minus a centre. Either sign."""
 
     discount: float
     centre: float
     radius: float
     reward: rewards.Known | None = None
 
+    squared_sensitivity = Fraction(4)
     name = "earnings from each state on compared with the average, every patient cut to a set length"
 
     def __post_init__(self) -> None:
-        _checked(self.radius)
+        _check(self.radius)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self.schema.count,)
 
     def vectors(self, block: Bounded) -> _Vectors:
-        steps = _every(block, self.schema)
+        steps = _every(block)
         earned = _earned(block, self.schema, self.discount, self.reward)
-        states = np.concatenate([records.states.astype(np.int64) for records in steps])
-        positions = block.positions[np.concatenate([records.rows for records in steps])]
-        return _vectors(positions, states, _integers(earned - self.centre, self.radius), self.size)
+        values = _integers(earned - _finite(np.asarray(self.centre)), self.radius)
+        return _vectors(_positions(block, steps), _states(steps), values, self.size)
 
 
 def _earned(block: Bounded, schema: Schema, discount: float, reward: rewards.Known | None) -> FloatArray:
     """What each record's trajectory earned from it on, discounted; one trajectory at a time, elementwise."""
     total = np.zeros(len(block.positions))
     earned = []
-    for records in reversed(_every(block, schema)):
+    for records in reversed(_every(block)):
         total = total * discount
         total[records.rows] += paid(schema, reward, records)
         earned.append(total[records.rows])
@@ -206,7 +206,7 @@ class Surprises(_Clipped):
     """Σ over the visits of (s, a) of r + γV(s′) − V(s), V being released before; without r, of γV(s′) − V(s).
 
     Within one trajectory these are nearly uncorrelated and add up to the outcome minus V(s₀): a short vector. A visit
-    whose successor nobody recorded says nothing and is left out.
+    whose successor nobody recorded says nothing and is left out. Either sign.
     """
 
     discount: float
@@ -215,8 +215,10 @@ class Surprises(_Clipped):
     rewarded: bool = True
     reward: rewards.Known | None = None
 
+    squared_sensitivity = Fraction(4)
+
     def __post_init__(self) -> None:
-        _checked(self.radius)
+        _check(self.radius)
         if self.values.shape != (self.schema.count,):
             raise errors.InvalidParameter("The values handed to the curator do not fit the states.")
 
@@ -226,20 +228,15 @@ class Surprises(_Clipped):
         return f"{what} after each state and action, every patient cut to a set length"
 
     def vectors(self, block: Bounded) -> _Vectors:
-        steps = [records.only(records.known) for records in _every(block, self.schema)]
-        cells = np.concatenate(
-            [records.states.astype(np.int64) * self.schema.actions + records.actions for records in steps]
-        )
-        positions = block.positions[np.concatenate([records.rows for records in steps])]
+        steps = [records.only(records.known) for records in _every(block)]
         surprises = np.concatenate([self._surprises(records) for records in steps])
-        return _vectors(positions, cells, _integers(surprises, self.radius), self.size)
+        cells = _cells(steps, self.schema.actions)
+        return _vectors(_positions(block, steps), cells, _integers(surprises, self.radius), self.size)
 
     def _surprises(self, records: Records) -> FloatArray:
-        following = np.append(self.values, 0.0)  # the end earns nothing
-        change = (
-            self.discount * following[records.successors.astype(np.int64)]
-            - self.values[records.states.astype(np.int64)]
-        )
+        values = np.append(_finite(self.values), 0.0)  # the end earns nothing
+        change = self.discount * values[records.successors.astype(np.int64)]
+        change = change - values[records.states.astype(np.int64)]
         return change + paid(self.schema, self.reward, records) if self.rewarded else change
 
 
@@ -264,7 +261,7 @@ class Sizes:
 
     @property
     def name(self) -> str:
-        return f"how many patients have how large {self.of.name.split(',')[0]}"
+        return f"how many patients have how large {self.of.name.partition(',')[0]}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -282,9 +279,6 @@ class Sizes:
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         sizes = self.of.vectors(block).norms / ONE
         partial += np.bincount(np.searchsorted(EDGES, sizes), minlength=len(partial))
-
-
-EDGES: Final = 2.0 ** (np.arange(OCTAVES[0] * PER_OCTAVE, OCTAVES[1] * PER_OCTAVE + 1) / PER_OCTAVE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,9 +309,8 @@ class Averages:
         return partial
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        rows = np.concatenate([records.rows for records in _every(block, self.schema)])
         share = (_earned(block, self.schema, self.discount, self.reward) - self.low) / (self.high - self.low)
-        owners = np.unique(block.positions[rows], return_inverse=True)[1]
+        owners = np.unique(_positions(block, _every(block)), return_inverse=True)[1]
         visits = np.bincount(owners)
         total = np.bincount(owners, weights=np.trunc(np.clip(share, 0.0, 1.0) * ONE))
         partial[0] += int((total // np.maximum(visits, 1)).sum())

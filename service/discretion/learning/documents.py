@@ -39,14 +39,15 @@ def schema_of(document: object) -> tuple[Schema, Labels]:
 
 
 def _states(top: Object) -> Discrete | Vector:
-    states = top.inner("states", ("kind",), ("count", "columns", "bounds"))
+    states = top.inner("states", ("kind",), ("count", "columns", "bounds", "missing"))
     if states.choice("kind", None, "discrete", "vector") == "discrete":
         return Discrete(top.inner("states", ("kind", "count")).whole("count"))
-    states = top.inner("states", ("kind", "columns", "bounds"))
+    states = top.inner("states", ("kind", "columns", "bounds"), ("missing",))
     columns, bounds = states.texts("columns"), states.array("bounds", 2)
     if bounds.shape[1] != 2:
         raise states.refuse("bounds", "a pair of numbers for each column, the lower first")
-    return Vector(columns, tuple((low, high) for low, high in bounds.tolist()))
+    missing = states.texts("missing") if states.has("missing") else ()
+    return Vector(columns, tuple((low, high) for low, high in bounds.tolist()), missing)
 
 
 def schema_document(schema: Schema, labels: Labels = None) -> Document:
@@ -68,7 +69,9 @@ def schema_document(schema: Schema, labels: Labels = None) -> Document:
 def _states_document(states: Discrete | Vector) -> Document:
     if isinstance(states, Discrete):
         return {"kind": "discrete", "count": states.count}
-    return {"kind": "vector", "columns": list(states.columns), "bounds": [list(pair) for pair in states.bounds]}
+    document: Document = {"kind": "vector", "columns": list(states.columns)}
+    document["bounds"] = [list(pair) for pair in states.bounds]
+    return document | ({"missing": list(states.missing)} if states.missing else {})
 
 
 def _interval_document(bounds: tuple[float, float]) -> Document:

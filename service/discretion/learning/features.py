@@ -19,6 +19,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from discretion import errors
 from discretion.learning import terms as languages
 from discretion.learning.trajectories import (
+    CONSTANT,
     Block,
     Discrete,
     FloatArray,
@@ -41,6 +43,7 @@ from discretion.learning.trajectories import (
 BITS: Final = 16
 ONE: Final = 1 << BITS
 MAX_DIMENSION: Final = 100_000
+MAX_WIDTH: Final = 200  # of a map that nobody wrote down
 _REFERENCES: Final = 1024
 _SHRINKAGE: Final = 1e-4  # of the reference states' second moment: terms more alike than this stay so
 _FAR: Final = 2.0**20  # no coordinate is longer before it is shortened
@@ -303,6 +306,30 @@ def dimension(features: FeatureMap) -> int:
 def one_hot(states: int, actions: int) -> Table:
     """The map under which a linear MDP is a tabular one."""
     return Table(np.eye(states * actions).reshape(states, actions, states * actions))
+
+
+def usual(vector: Vector, actions: int, units: int, rho: Fraction) -> Blocks:
+    """A map for when nobody has written one down: the kinds of terms below, in this order, as long as all terms of a
+    kind fit the width that patients and budget can bear, 8·√(units·√ρ/A)."""
+    columns, cut = vector.columns, {}
+    for column, (low, high) in zip(columns, vector.bounds, strict=True):
+        cut[column] = [languages.Hinge(column, low + (high - low) * part / 4, "above") for part in (1, 2, 3)]
+    others = [(one, other) for one in columns for other in columns if one != other]
+    kinds: list[list[languages.Term]] = [
+        [languages.Missing(column) for column in vector.missing],
+        [cut[column][0] for column in columns],
+        [languages.Product(pair) for pair in itertools.combinations(columns, 2)],
+        [languages.Product((cut[one][0], other)) for one, other in others],
+        [hinge for column in columns for hinge in cut[column][1:]],
+        [languages.Product((cut[one][1], other)) for one, other in others],
+    ]
+    most = min(8 * math.sqrt(units * math.sqrt(rho) / actions), math.sqrt(MAX_DIMENSION / actions), MAX_WIDTH)
+    chosen: list[languages.Term] = [CONSTANT, *columns]
+    for kind in kinds:
+        if len(chosen) + len(kind) > most:
+            break
+        chosen += kind
+    return Blocks(vector, actions, tuple(chosen))
 
 
 def check(features: FeatureMap, schema: Schema) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import features as maps
-from discretion.learning import learners, rewards, vapvi
+from discretion.learning import learners, rewards, terms, vapvi
 from discretion.learning.learners import Parameters
 from discretion.learning.reader import Document, Object, open_object
 from discretion.learning.trajectories import Schema, Vector
@@ -94,7 +94,10 @@ def _features(top: Object, schema: Schema) -> maps.FeatureMap:
     if not isinstance(schema.states, Vector):
         raise errors.InvalidParameter(f'features of kind "{kind}" need vector states; use a "table" for discrete ones.')
     if kind == "blocks":
-        return maps.Blocks(schema.states, schema.actions, top.inner("features", ("kind", "terms")).texts("terms"))
+        named = top.inner("features", ("kind", "terms"))
+        if not isinstance(named.values["terms"], list):
+            raise named.refuse("terms", "a list of terms")
+        return maps.Blocks(schema.states, schema.actions, tuple(map(terms.of, named.values["terms"])))
     named = top.inner("features", ("kind", "edges"))
     edges = named.inner("edges", (), schema.states.columns)
     cuts = {column: edges.array(column, 1).tolist() for column in edges.values}
@@ -125,5 +128,5 @@ def _features_document(features: maps.FeatureMap) -> Document:
     if isinstance(features, maps.Table):
         return {"kind": "table", "values": features.values.tolist()}
     if isinstance(features, maps.Blocks):
-        return {"kind": "blocks", "terms": list(features.terms)}
+        return {"kind": "blocks", "terms": list(map(terms.document, features.terms))}
     return {"kind": "bins", "edges": {column: list(cuts) for column, cuts in features.edges}}

@@ -21,7 +21,7 @@ from discretion.privacy import events
 _LIKELY: Final = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # shares of a successor after other actions, grouped
 _SMALLEST: Final = (1e-3, 0.02)  # where the levels of shares begin: half the noise of a usual row, within these
 _CELLS: Final = 2**18  # denoised at once
-_LEAST_MASS: Final = 0.0  # of a row's denoised shares
+_FALSE: Final = 0.1  # of the trusted rows, at most, may be expected to owe it to noise
 
 Float32Array = NDArray[np.float32]
 Groups = NDArray[np.int8]
@@ -55,6 +55,10 @@ class Model:
     kernel: Float32Array  # (R, S+1)
     variance: Float32Array  # (R, S+1) of the kernel
 
+    def sampling(self, following: FloatArray, mean: FloatArray) -> FloatArray:
+        """The part of `spread` that the same visits without noise would leave."""
+        return np.maximum(self.kernel @ following**2 - mean**2, 0.0) / self.visits
+
     def spread(self, following: FloatArray, mean: FloatArray) -> FloatArray:
         """The variance of kernel @ following: Σ variance·(following − mean)²."""
         centre = following.mean()
@@ -67,8 +71,8 @@ class Model:
 class _Rows:
     """The noised transitions of the trusted rows, cell by cell: their own, and those of the state's other actions."""
 
-    rows: IntArray  # (R,)
-    states: IntArray  # (R,)
+    rows: IntArray  # (R,) ascending
+    states: IntArray  # (R,) ascending
     visits: FloatArray  # (R,) at least 1
     transitions: IntArray  # (R, S+1)
     variance: float
@@ -86,32 +90,49 @@ class _Rows:
         )
 
     @cached_property
-    def _pooled(self) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Of each state: transitions (S, S+1), visits and rows, added up."""
-        states = self.columns - 1
-        sums = np.zeros((states, self.columns))
-        np.add.at(sums, self.states, self.transitions)
-        visits = np.zeros(states)
-        np.add.at(visits, self.states, self.visits)
-        return sums, visits, np.bincount(self.states, minlength=states)
+    def _pooled(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+        """Which of the states that occur each row has, and of these: transitions, visits and rows, added up."""
+        _, starts, index, rows = np.unique(self.states, return_index=True, return_inverse=True, return_counts=True)
+        return index, np.add.reduceat(self.transitions, starts), np.add.reduceat(self.visits, starts), rows
 
     def others(self, cells: IntArray) -> tuple[Noised, IntArray]:
         """What followed the other actions of the state, and how many of these there are; noise adds up."""
         of_row, column = np.divmod(cells, self.columns)
-        state = self.states[of_row]
-        sums, visits, rows = self._pooled
+        index, sums, visits, rows = self._pooled
+        state = index[of_row]
         others = rows[state] - 1
-        pooled = sums[state, column] - self.transitions.ravel()[cells]
+        pooled = (sums[state, column] - self.transitions.ravel()[cells]).astype(np.float64)
         size = np.maximum(visits[state] - self.visits[of_row], 1.0)
         noise = self.variance * np.maximum(others, 1)
         return Noised(pooled, size, noise, np.zeros(len(cells), dtype=np.int64), self.laplace), others
+
+
+def least_visits(visits: IntArray, event: events.Event, trust: float) -> float:
+    """What noised visits must pass: `trust` deviations, and more where noise alone would let too many rows pass.
+
+    Of k rows above a bound, those of no visits that noise lifts above it may be a tenth (Benjamini and Hochberg).
+    """
+    ranked = -np.sort(-visits.ravel())
+    passing = np.arange(1, len(ranked) + 1)
+    sound = np.flatnonzero(len(ranked) * _tail(ranked, event) <= _FALSE * passing)
+    if not len(sound):
+        return math.inf
+    return max(trust * deviation(event), float(ranked[sound[-1]]) - 0.5)  # half: counts are whole numbers
+
+
+def _tail(noise: IntArray, event: events.Event) -> FloatArray:
+    """A bound on how often noise is that large or larger."""
+    if event.mechanism == events.LAPLACE:
+        return np.exp(-np.maximum(noise / float(event.scale), 0.0)) / 2
+    above = np.maximum(noise / math.sqrt(float(event.scale)), 1e-9)
+    return np.minimum(np.exp(-(above**2) / 2) / (above * math.sqrt(2 * math.pi)), 0.5)
 
 
 def _trusted(release: Counted, trust: float) -> _Rows:
     """Rows that enough noised visits speak for; n from these and the sum of the transitions by least squares."""
     visiting, moving = (variance_of(event) for event in release.counted)
     counted = release.visits.ravel()[release.rows]
-    trusted = counted > trust * math.sqrt(visiting)
+    trusted = counted > least_visits(release.visits, release.counted[0], trust)
     rows, transitions = release.rows[trusted], release.transitions[trusted]
     columns = release.transitions.shape[1]
     weight = visiting / (visiting + columns * moving)
@@ -157,12 +178,10 @@ def model(release: Counted, trust: float) -> Model:
     mixture = denoising.fit(
         table.own(learned, group[learned]), start, levels, groups=len(_LIKELY) + 2, mass=1 / columns
     )
-    mass = np.zeros(len(table.rows))
     for cells in _chunks(size, columns):
         mean, spread = (
             part.reshape(-1, columns) for part in denoising.posterior(table.own(cells, group[cells]), mixture)
         )
         rows = slice(cells[0] // columns, cells[-1] // columns + 1)
-        kernel[rows], variance[rows], mass[rows] = denoising.closed(mean, spread), spread, mean.sum(axis=1)
-    sound = mass > _LEAST_MASS
-    return Model(table.rows[sound], table.visits[sound], kernel[sound], variance[sound])
+        kernel[rows], variance[rows] = denoising.closed(mean, spread), spread
+    return Model(table.rows, table.visits, kernel, variance)

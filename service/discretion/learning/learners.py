@@ -4,20 +4,29 @@ from types import ModuleType
 from typing import Any, Final
 
 from discretion import errors
-from discretion.learning import apvi, vapvi
+from discretion.learning import apvi, apvi_stationary, pae, vapvi, vapvi_stationary
 from discretion.learning.curator import Curator, Share
 from discretion.learning.policy import Policy
 from discretion.learning.trajectories import Schema
 from discretion.privacy import events
 
-Parameters = apvi.Parameters | vapvi.Parameters
+Parameters = (
+    apvi.Parameters
+    | apvi_stationary.Parameters
+    | vapvi.Parameters
+    | vapvi_stationary.Parameters
+    | pae.Parameters
+)
 
 PER_STEP: Final = "per_step"
 STATIONARY: Final = "stationary"
 # An algorithm's first line here is what a request means that does not say which dynamics it assumes.
 _LEARNERS: Final[dict[tuple[str, str], ModuleType]] = {
     (apvi.NAME, PER_STEP): apvi,
+    (apvi.NAME, STATIONARY): apvi_stationary,
     (vapvi.NAME, PER_STEP): vapvi,
+    (vapvi.NAME, STATIONARY): vapvi_stationary,
+    (pae.NAME, STATIONARY): pae,
 }
 _FORMS: Final = {learner.Parameters: (learner, key) for key, learner in _LEARNERS.items()}
 

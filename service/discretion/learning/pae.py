@@ -8,7 +8,7 @@ its worst case; it is cut to a length that is typical, and the noise is calibrat
 
 | letter     | here                                                                                          |
 |------------|-----------------------------------------------------------------------------------------------|
-| n, ρ, k    | units; budget; k = n√ρ/SA, what is known of a cell, about: public, and all switches go by it    |
+| n, ρ, k    | units; budget; k = n·min(√ρ, 1)/SA, how much is known of a cell: all switches go by it          |
 | γ          | `discount`: 1 − 0.6/H, so that a value looks about a horizon ahead                             |
 | c, T       | mean earnings from a visit on, mean number of visits: `Averages`                                |
 | n_sa       | `Coverage`: who went through (s, a), each patient cut to length 1; then scaled to all visits    |
@@ -45,8 +45,8 @@ from discretion.privacy import events
 NAME: Final = "dp-pae"
 MAX_CELLS: Final = 20_000_000
 
-# Switches in k = n√ρ/SA, and what they decide.
-_FREQUENT: Final = Fraction(1, 10)  # below: only the most frequent actions
+# Switches in k, and what they decide.
+_FREQUENT: Final = Fraction(1, 20)  # below: only the most frequent actions
 _COUNTING: Final = Fraction(7, 10)  # below: counting gets a larger share
 _POOLING: Final = Fraction(2)  # below: actions are taken to have effects in common over states
 _IMPROVING: Final = Fraction(6)  # from here on: a second round around the improved value
@@ -93,7 +93,7 @@ def check(schema: Schema, parameters: Parameters) -> int:
 
 def _above(threshold: Fraction, schema: Schema, units: int, privacy: Concentrated) -> bool:
     """k ≥ threshold, in exact arithmetic."""
-    return privacy.rho * units**2 >= (threshold * schema.count * schema.actions) ** 2
+    return min(privacy.rho, Fraction(1)) * units**2 >= (threshold * schema.count * schema.actions) ** 2
 
 
 def discount(schema: Schema) -> float:

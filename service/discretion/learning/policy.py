@@ -116,10 +116,9 @@ class Policy:
             return state
         if not isinstance(state, Mapping) or set(state) != set(self.states.columns):
             raise errors.InvalidState(f"state must give exactly the columns {', '.join(self.states.columns)}.")
-        named = ((column, state[column]) for column in self.states.columns)
-        values = [np.nan if value is None and column in self.states.missing else value for column, value in named]
+        values = [state[column] for column in self.states.columns]
         for column, value in zip(self.states.columns, values, strict=True):
-            if value is not np.nan and not is_finite(value):
+            if not (value is None and column in self.states.missing) and not is_finite(value):
                 raise errors.InvalidState(f"state column {column!r} must be a finite number.")
         return np.clip(np.array(values, dtype=np.float64), self.states.low, self.states.high)
 
@@ -218,17 +217,19 @@ def _linear_document(rule: Linear) -> Document:
     }
 
 
-_NUMBERS: Final = ("base", "caution", "known")
-_TABLES: Final = ("weights", "spreads", "penalties")  # (A, p) each
-
-
 def _pooled_document(rule: Pooled) -> Document:
     return {
         "features": {"kind": "blocks", "terms": list(map(terms.document, rule.features.terms))},
         "reward": {"width": rule.width},
         "groups": [
-            {name: getattr(score, name) for name in _NUMBERS}
-            | {name: getattr(score, name).tolist() for name in (*_TABLES, "directions")}
+            {
+                "base": score.base,
+                "support": score.support,
+                "informed": score.informed,
+                "weights": score.weights.tolist(),
+                "shares": score.shares.tolist(),
+                "frequencies": score.frequencies.tolist(),
+            }
             for score in rule.groups
         ],
     }
@@ -323,18 +324,23 @@ def _blocks(document: Document, states: Discrete | Vector, actions: int) -> Bloc
 
 def _pooled(document: Document, states: Discrete | Vector, actions: int) -> Pooled:
     features, horizon = _blocks(document, states, actions), document["horizon"]
-    flat = (actions, features.width)
-    groups = tuple(
-        Score(  # type: ignore[call-arg]
-            *(float(_array(group[name], ())) for name in _NUMBERS),  # type: ignore[arg-type]
-            *(_array(group[name], flat) for name in _TABLES),
-            _array(group["directions"], (*flat, features.width)),
-        )
-        for group in document["groups"]
-    )
+    groups = tuple(_score(group, (actions, features.width)) for group in document["groups"])
     if not 1 <= len(groups) <= horizon:
         raise errors.InvalidPolicy("it needs weights for one group of steps at least, and not more than steps.")
     return Pooled(features, groups, horizon, float(_array(document["reward"]["width"], ())))
+
+
+def _score(group: Document, shape: tuple[int, int]) -> Score:
+    if not isinstance(group["informed"], bool):
+        raise errors.InvalidPolicy("whether it is informed is said by true or false.")
+    return Score(
+        float(_array(group["base"], ())),
+        float(_array(group["support"], ())),
+        group["informed"],
+        _array(group["weights"], shape),
+        _array(group["shares"], shape),
+        _array(group["frequencies"], shape[:1]),
+    )
 
 
 def _linear(document: Document, states: Discrete | Vector, actions: int) -> Linear:

@@ -32,6 +32,8 @@ _PRIORS: Final = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # τ of advantages, likewis
 _EFFECTS: Final = (0.02, 0.05, 0.1, 0.2)  # prior deviations of β, likewise
 _COMMON: Final = 3.0  # of μ_s, likewise
 _SLOPE: Final = 0.5  # of the effects that grow with the value, relative to the constant ones
+_EVIDENCE: Final = 2 * math.log(20)  # odds of 20 to 1, as twice a logarithm, before anything counts as known
+_TINY: Final = 1e-300
 _FLAT: Final = 1e3  # as good as no prior
 
 
@@ -85,13 +87,13 @@ def _deconvolved(noisy: FloatArray, deviation: float) -> FloatArray:
     scaled = noisy / deviation
     unsure = scaled < _CERTAIN
     nearest = np.rint((np.clip(scaled[unsure], knots[0], knots[-1]) - knots[0]) * 4).astype(np.int64)
-    seen = np.bincount(nearest, minlength=len(knots)) / max(len(nearest), 1)
+    if not len(nearest):
+        return noisy
+    seen = np.bincount(nearest, minlength=len(knots)) / len(nearest)
     likelihood = np.exp(-0.5 * (knots[:, None] - grid) ** 2)
     prior = np.full(len(grid), 1 / len(grid))
     for _ in range(_ITERATIONS):
-        joint = likelihood * prior
-        prior = prior * (likelihood.T @ (seen / joint.sum(axis=1)))
-        prior /= max(float(prior.sum()), 1e-300)
+        prior = prior * (likelihood.T @ (seen / np.maximum(likelihood @ prior, _TINY)))
     joint = likelihood * (prior + 1e-12)
     means = (joint @ grid) / joint.sum(axis=1)
     return np.where(unsure, np.interp(scaled, knots, means) * deviation, noisy)
@@ -168,7 +170,7 @@ def _regressed(
 class _Model:
     """One prior, and what it makes of the sums."""
 
-    likelihood: float
+    likelihood: float  # twice its logarithm
     prior: float  # τ
     fitted: FloatArray  # (S, A) action effects
     doubt: FloatArray  # (S, A) their variance
@@ -182,7 +184,7 @@ def advantages(
     spread: float,
     value: FloatArray | None,  # (S,) with action effects that may grow with it; None: no action effects
 ) -> Estimates:
-    """The mean of each cell, up to a constant of its state."""
+    """The mean of each cell, up to a constant of its state, averaged over priors by how likely they make the sums."""
     counted = visits > 1.0
     known = np.maximum(visits, 1.0)
     seen, variance = np.where(counted, sums / known, 0.0), (noise + known * spread) / known**2
@@ -190,14 +192,23 @@ def advantages(
     common = (_COMMON * unit) ** 2
     nothing = _modelled(seen, variance, counted, 0.0, common)
     models = list(_models(seen, variance, counted, unit, None if value is None else _design(value, visits)))
-    best = max(models, key=lambda model: model.likelihood)
-    totals = best.weights.sum(axis=1) + 1 / common
-    left = seen - best.fitted
-    left = left - ((best.weights * left).sum(axis=1) / totals)[:, None]
-    certainty = best.prior**2 * best.weights
-    doubt = best.prior**2 * (1 - certainty) + (1 - certainty) ** 2 * best.doubt
-    mean = best.fitted + certainty * left
-    return Estimates(mean, np.sqrt(np.maximum(doubt, 0.0)), best.likelihood > nothing.likelihood)
+    most = max(model.likelihood for model in models)
+    odds = np.array([math.exp((model.likelihood - most) / 2) for model in models])
+    mean, square = np.zeros(seen.shape), np.zeros(seen.shape)
+    for model, weight in zip(models, odds / odds.sum(), strict=True):
+        expected, doubt = _posterior(model, seen, common)
+        mean += weight * expected
+        square += weight * (doubt + expected**2)
+    return Estimates(mean, np.sqrt(np.maximum(square - mean**2, 0.0)), most > nothing.likelihood + _EVIDENCE)
+
+
+def _posterior(model: _Model, seen: FloatArray, common: float) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of each cell under one prior."""
+    left = seen - model.fitted
+    totals = model.weights.sum(axis=1) + 1 / common
+    left = left - ((model.weights * left).sum(axis=1) / totals)[:, None]
+    certainty = model.prior**2 * model.weights
+    return model.fitted + certainty * left, model.prior**2 * (1 - certainty) + (1 - certainty) ** 2 * model.doubt
 
 
 def _design(value: FloatArray, visits: FloatArray) -> FloatArray:  # (S, 2)

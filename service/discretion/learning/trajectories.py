@@ -104,6 +104,8 @@ class Vector:
         named = isinstance(self.missing, tuple) and all(column in self.columns for column in self.missing)
         if not named or len(set(self.missing)) != len(self.missing):
             raise errors.InvalidSchema("Columns that may be missing must be state columns, each of them once.")
+        if len(self.missing) == len(self.columns):
+            raise errors.InvalidSchema("At least one state column must always have a value, or no state is known.")
         # Whole numbers beyond 2⁵³ would be compared exactly and computed with otherwise.
         object.__setattr__(self, "bounds", tuple((float(low), float(high)) for low, high in self.bounds))
 

@@ -5,8 +5,8 @@ Variance-aware pessimistic value iteration on noisy least-squares statistics of 
 | paper                 | here                                                                            |
 |-----------------------|---------------------------------------------------------------------------------|
 | D′, D                 | the first and second half of the stored positions, or everyone for both         |
-| Σ̃_h, β̃_h, θ̃_h         | `_Step.covariance`, `.square`, `.mean`: what the variance is estimated from      |
-| Λ̃_h, w̃_h              | `_Step.gram`, `.target`: the weighted regression                                 |
+| Σ̃_h, β̃_h, θ̃_h         | "covariance", "square", "mean": what the variance is estimated from              |
+| Λ̃_h, w̃_h              | "gram", "target", or "joint": the weighted regression                            |
 | K₁, K₂                | symmetric noise plus E/2·I                                                       |
 | λ, C, D, E, δ         | `Parameters.ridge`, `.c`, `.d`, `.e`, `.delta`                                   |
 | σ̃_h, Γ_h, Q̂_h, Ṽ_h    | deviation, penalty, clipped pessimistic score, its maximum                       |
@@ -16,17 +16,20 @@ Variance-aware pessimistic value iteration on noisy least-squares statistics of 
 **Differs from the paper in:**
 * The covariance noise has off-diagonal variance v = Δ_F²/4ρ₀ with Δ_F² = 2, twice the printed one, which pays for
   adding a record only, not for replacing it. E is the printed number, √(2p/ρ₀)·(2 + (log(5HG/δ)/p)^⅔) = 2√(pv)·(…)
-  unless given, for G blocks of width p (the paper has one block of width d, and two unnamed constants that are 1
-  here). `tight` takes E = 12√(pv) instead.
-* `calibration="paper"` keeps ρ/5H for each of 5H statistics with sensitivities 2H², 2H, 2H. `calibration="tight"` uses
-  Ṽ_{h+1} ∈ [0, H−h], releases nothing that needs no data (Ṽ_{H+1} = 0), lets each half spend the whole of ρ when the
-  data is split, and by default sets σ̃ = 1: under privacy, an estimated variance costs more than its weights give.
+  unless given, for G blocks of width p (the paper has one block of width d, and two unnamed constants that are 1 here).
+* `calibration="paper"` keeps ρ/5H for each of 5H statistics with sensitivities 2H², 2H, 2H. `calibration="tight"`
+  releases nothing that needs no data (Ṽ_{H+1} = 0), lets each half spend the whole of ρ when the data is split, and by
+  default sets σ̃ = 1: under privacy, an estimated variance costs more than its weights give.
+* `tight` on tables and bins (`vapvi_finite`): features are whitened, targets are centred on and divided by the released
+  range of Ṽ_{h+1}, Λ̃ and w̃ are one release (`joint`), and ridge and penalty follow from the noise that was added. A
+  25th of ρ pays for the number of trajectories that ended early: it says whether the end's value is in that range.
+* `tight` on blocks: Ṽ_{h+1} ∈ [0, H−h] gives the sensitivities, and E = 12√(pv).
 * Blocks of the Gram matrix that are zero for every dataset (other actions' features) get no noise.
 * Noise is discrete, on integers; features are truncated to multiples of 2⁻¹⁶ and targets below 64 too (larger ones are
   coarser, 22 bits in all), record by record.
 * Eigenvalues of Λ̃ below λ, which only noise can cause, are lifted to λ.
 * Trajectories may end early (the end's value is known) and rewards may have any bounded range or be known. In `tight`,
-  a known reward of (s, a) makes the last step exact: no target is released there and no penalty is due.
+  a known reward of (s, a) makes the last step exact, and nothing is released there (unless it is the only step).
 * Where every score of a state is zero, the decision is the best-covered action, arg min φᵀΛ̃⁻¹φ, labelled `fallback`.
 """
 
@@ -60,7 +63,7 @@ TIGHT_SHARES: Final = (1, 1, 1, 1, 2)
 # Where the shift barely outweighs the noise, some direction looks unseen and its penalty empties whole states. Chosen
 # on other data than the reported ones (docs/reproduction.md has the table): no factor is best for every K and ρ.
 _TIGHT_SHIFT: Final = 6.0
-_ENDINGS_SHARE: Final = Fraction(1, 50)
+_ENDINGS_SHARE: Final = Fraction(1, 25)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ the next step's released value (and of the reward, where it is observed): y = (x
 
 In the directions of G's eigenvectors θ_j has mean τ²G_j b_j/(τ²G_j² + N_j) and variance τ²N_j/(τ²G_j² + N_j): without
 noise that is a ridge regression with 5λ, and where all is noise it is what was supposed. So no direction needs a
-floor, and more data or budget narrow the estimate. The penalty is C√r standard deviations (and D/K).
+floor, and more data or budget narrow the estimate. The penalty is 10C standard deviations (and D/K).
 
 A state's decision is the action of the best pessimistic score if the data say that it beats the best-covered action, by
 half a standard deviation of the difference. Else it is the best-covered action (that whose estimate was narrowed most),
@@ -31,13 +31,14 @@ from discretion.learning.curator import Answer
 from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
 from discretion.learning.values import TableDeviation, TableValue
 
-# The next three were chosen on problems that are not reported. λ = 1 means a prediction of 0 ± 0.22 before the data.
+# The next five were chosen on problems that are not reported. λ = 1 means a prediction of 0 ± 0.22 before the data.
 PRECISION: Final = 20.0  # 1/τ² at λ = 1
 _SAMPLING: Final = 0.25  # variance of a target within [−1, 1], which is 1 at most
+_PENALTY: Final = 10.0  # so that C = 0.1, the default, is one standard deviation
 _CONVINCING: Final = 0.5
 _NARROWED: Final = 0.5
 _NARROWEST: Final = 1e-9  # of half a range: where all values agree there is nothing to learn
-_ENDINGS: Final = 3.0  # standard deviations of noise above which some trajectories do end early
+_ENDINGS: Final = 4.5  # standard deviations of its noise above which the number of endings is no noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +194,12 @@ class Backward:
         return TableDeviation(np.sqrt(np.maximum(1.0, found.half**2 * variance)))
 
     def improve(self, step: int, sums: Noisy, found: Range) -> None:
-        constants, rank = self._constants, self._rank
+        constants = self._constants
         estimated = estimate(sums, self._geometry, constants.ridge, constants.shift)
         score = found.middle + found.half * estimated.mean
         if self._reward is not None:
             score = score + self._reward.at(self._schema, step)
-        deviations = constants.c * math.sqrt(rank) * np.sqrt(estimated.variance)
+        deviations = _PENALTY * constants.c * np.sqrt(estimated.variance)
         pessimistic = np.clip(score - found.half * deviations - constants.margin, 0.0, self._schema.horizon - step)
         states = np.arange(len(score))
         best, covered = pessimistic.argmax(axis=1), estimated.narrowed.argmin(axis=1)
@@ -219,10 +220,6 @@ class Backward:
         value = scores[np.arange(len(scores)), decisions]
         self._decisions[step], self._learned[step], self._scores[step] = decisions, learned, value
         self._value = np.append(value, self._schema.idle * (self._schema.horizon - step))
-
-    @property
-    def _rank(self) -> int:
-        return self._geometry.groups if isinstance(self._geometry, maps.Bins) else self._geometry.rank
 
     def policy(self, name: str) -> policy.Policy:
         steps = np.arange(self._schema.horizon, 0, -1)[:, None]

@@ -7,8 +7,8 @@ a patient's whole trajectory and bound it as a whole.
 |-----------------------|----------------------------------------------------------------------------------------|
 | Λ̃_h                   | one Gram matrix for each group of steps and action, units weighted to a bounded norm   |
 | w̃_h                   | the mean of the last half of N rounds w ← w + Λ̃⁻¹·(Σ φ·residual + noise)               |
-| λ, C                  | `Parameters.ridge`, `.c`                                                               |
-| Γ_h, Q̂_h, Ṽ_h         | penalty, pessimistic score, its maximum within the range it has over public states     |
+| λ                     | `Parameters.ridge`                                                                     |
+| Q̂_h, Ṽ_h              | score, its maximum over supported actions within the range it has over public states   |
 | H                     | the discount γ: what follows is worth 1/(1 − γ) steps                                  |
 
 **Guarantee.** The released statistics are ρ-zCDP for replacing one patient; all else is computed from them.
@@ -22,9 +22,12 @@ a patient's whole trajectory and bound it as a whole.
 * Values start at the mean reward's, which is released first with a fiftieth of the budget, with the rewards' spread
   (the scale of residuals) and the share of steps that end a stay. An action of which nothing is known stays there.
 * Eigenvalues of Λ̃ below the size of its noise are lifted to it.
-* The penalty is what is known to be unknown: noise in the last rounds, and directions that the data does not reach.
-* A decision is the best pessimistic score where the action is covered and beats the best-covered one by more than
-  noise; else the best-covered action, arg min ψᵀΛ̃⁻¹ψ, labelled `fallback`.
+* Pessimism is not a penalty but support: only actions count that the recorded doctors take often enough in that state.
+  How often is regressed on the features from the Gram matrix alone (the constant is one of them), so it costs nothing.
+  A penalty of the paper's form is dominated by known noise, alike for all actions, and kept nobody from actions that
+  were never tried.
+* A decision is the best score of a supported action. Where there is only one, or where no round's residuals were larger
+  than noise alone would be, it is the action taken most often, labelled `fallback`.
 * No variances are estimated: under privacy they cost more than they give.
 * Nothing is claimed about the value of the policy: shortening patients biases the regression.
 """
@@ -53,8 +56,8 @@ _RESIDUAL: Final = 2.0  # standard deviations of the reward to which a residual 
 _CLIP: Final = 0.1  # of the horizon: the norm of a patient's Gram matrix
 _RADIUS: Final = 1.0  # of a patient's residuals, in residuals
 _FLOOR: Final = 0.7  # of the norm of the Gram matrix's noise: where eigenvalues end
-_CAUTION: Final = 0.5
-_KNOWN: Final = 0.8
+_SMOOTH: Final = 0.5  # of the norm of the noise: the ridge of the shares' regression
+_SIGNAL: Final = 4.0  # standard deviations by which the residuals' size must pass that of noise alone
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Parameters:
     discount: float | None = None
     clip: float | None = None
     radius: float | None = None
-    c: float = 0.5
+    support: float = 0.25  # the least share of an action, relative to the most frequent one in the same state
     ridge: float = 0.1
     shares: tuple[int, ...] = SHARES  # of averages, Gram matrix, residuals
 
@@ -82,7 +85,7 @@ class Parameters:
             checks.number(self.clip, "clip", low=0.01, high=1e6)
         if self.radius is not None:
             checks.number(self.radius, "radius", low=1e-3, high=1e3)
-        checks.number(self.c, "c", low=0.0)
+        checks.number(self.support, "support", low=0.0, high=1.0)
         checks.number(self.ridge, "ridge (λ)", low=1e-6)
         checks.shares(self.shares, "averages", "Gram matrix", "residuals")
 
@@ -162,43 +165,61 @@ class _Learner:
         self.deviation = math.sqrt(min(max(square - mean**2, least, 1e-4), 0.25))
         self.bound = min(1.0, _RESIDUAL * self.deviation)
         self.base = float((mean - schema.idle) / (1.0 - self.discount * (1.0 - ended)))
-        self.floor = parameters.ridge + _FLOOR * noise_norm(gram.event)
-        eigenvalues, vectors = np.linalg.eigh(gram.values)
-        self.eigenvalues = np.maximum(eigenvalues + parameters.ridge, self.floor).reshape(self.shape)
-        self.directions = vectors.transpose(0, 2, 1).reshape(*self.shape, self.shape[-1])  # rows
         assert isinstance(schema.states, Vector)
         self.reference = parameters.features.psi(maps.reference(schema.states, _REFERENCES))
+        noise = noise_norm(gram.event)
+        eigenvalues, vectors = np.linalg.eigh(gram.values)
+        lifted = np.maximum(eigenvalues, _FLOOR * noise) + parameters.ridge
+        self.inverse = np.einsum("gij,gj,gkj->gik", vectors, 1.0 / lifted, vectors).reshape(*self.shape, self.shape[-1])
+        self.frequencies, self.shares = self._behaviour(gram.values.reshape(self.inverse.shape), noise)
         self.weights = np.zeros(self.shape)
         self.history: list[FloatArray] = []
-        self.noise = 0.0  # standard deviation of a round's answer
-        self.values = tuple(Value(score, -math.inf, math.inf) for score in self.scores(self.weights, 0.0))
+        self.total, self.signal = np.zeros(self.shape), 0.0
+        self.values = self._within(-math.inf, math.inf)
+
+    def _behaviour(self, gram: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:  # (g, A), (g, A, p)
+        """Each action's frequency, and its share regressed on the features: ψᵀu is nearly 1, so Λ̃_a·u counts a."""
+        psi, width = self.reference / maps.ONE, self.shape[-1]
+        one = np.linalg.solve(psi.T @ psi + 1e-6 * len(psi) * np.eye(width), psi.sum(axis=0))
+        total = gram.sum(axis=1)
+        counts = np.maximum(gram @ one @ one, 1.0)  # (g, A)
+        frequencies = counts / counts.sum(axis=1, keepdims=True)
+        excess = (gram - frequencies[:, :, None, None] * total[:, None]) @ one  # (g, A, p)
+        eigenvalues, vectors = np.linalg.eigh(total)
+        ridge = self.parameters.ridge + _SMOOTH * noise * math.sqrt(self.schema.actions)
+        inverse = np.einsum("gij,gj,gkj->gik", vectors, 1.0 / (np.maximum(eigenvalues, 0.0) + ridge), vectors)
+        return frequencies, np.einsum("gij,gaj->gai", inverse, excess)
 
     def asking(self, query: Query) -> Query:
         statistic: Any = query.statistic
         return replace(query, statistic=replace(statistic, bound=self.bound, values=self.values))
 
     def improve(self, answer: Answer) -> None:
-        unit = self.bound * self.radius
-        self.noise = math.sqrt(float(answer.event.scale)) * unit
-        found = np.einsum("gaij,gaj->gai", self.directions, answer.values.reshape(self.shape) * unit)
-        self.weights = self.weights + np.einsum("gaij,gai->gaj", self.directions, found / self.eigenvalues)
+        found = answer.values.reshape(self.shape)
+        self.weights = self.weights + np.einsum("gaij,gaj->gai", self.inverse, found * (self.bound * self.radius))
         self.history.append(self.weights)
-        scores = self.scores(self.weights, self.noise)
-        reached = np.sort(np.concatenate([Value(score, -math.inf, math.inf).of(self.reference) for score in scores]))
+        self.total += found
+        self.signal = max(self.signal, _signal(self.total, len(self.history) * float(answer.event.scale)))
+        reached = np.sort(np.concatenate([value.of(self.reference) for value in self._within(-math.inf, math.inf)]))
         outside = int(_EDGE * len(reached))
-        low, high = float(reached[outside]), float(reached[-1 - outside])
-        self.values = tuple(Value(score, low, high) for score in scores)
+        self.values = self._within(float(reached[outside]), float(reached[-1 - outside]))
 
-    def scores(self, weights: FloatArray, noise: float) -> list[Score]:
-        unseen = self.deviation**2 * self.floor / self.eigenvalues
-        penalties = self.parameters.c**2 * (unseen + noise**2 / self.eigenvalues**2)
-        return [
-            Score(self.base, _CAUTION, _KNOWN / self.floor, *group)
-            for group in zip(weights, 1.0 / self.eigenvalues, penalties, self.directions, strict=True)
-        ]
+    def _within(self, low: float, high: float) -> tuple[Value, ...]:
+        return tuple(Value(score, low, high) for score in self._scores(self.weights))
+
+    def _scores(self, weights: FloatArray) -> list[Score]:
+        informed, support = self.signal > _SIGNAL, self.parameters.support
+        groups = zip(weights, self.shares, self.frequencies, strict=True)
+        return [Score(self.base, support, informed, *group) for group in groups]
 
     def policy(self) -> policy.Policy:
         schema, last = self.schema, self.history[len(self.history) // 2 :]
-        scores = self.scores(np.asarray(sum(last) / len(last)), self.noise / math.sqrt(len(last)))
+        scores = self._scores(np.asarray(sum(last) / len(last)))
         rule = policy.Pooled(self.parameters.features, tuple(scores), schema.horizon, schema.width)
         return policy.Policy(NAME, schema.horizon, schema.states, schema.actions, rule)
+
+
+def _signal(total: FloatArray, variance: float) -> float:
+    """By how many standard deviations a sum is larger than noise of that variance alone: χ² of its squares."""
+    size = total.size
+    return float(((total**2).sum() / variance - size) / math.sqrt(2 * size))

@@ -1,0 +1,425 @@
+"""What patients went through where a judged policy was followed, in sums that one patient can move by little.
+
+A *followed* visit is one at which the recorded action is the judged policy's. All of them would let one long stay move
+a count by much, and to shorten long stays as a whole would count their transitions less than those of short ones, whose
+end came soon: that would flatter or slander the policy. So a unit's visits are taken in their order until their count
+vector would pass the length √L, and none after that. Whether a visit is taken is settled before anyone knows where it
+leads, so what is taken is a fair sample of the transitions.
+
+For replacing one unit, v and v′ being its two contributions on the integer grid of ONE steps to a radius:
+
+* sums over cells: ‖v‖, ‖v′‖ ≤ 1, so ‖v − v′‖² ≤ 4; without negative entries ⟨v, v′⟩ ≥ 0, so ≤ 2;
+* several numbers in [0, 1]: ≤ their number;
+* a histogram: one bin a unit, ≤ 2;
+* a number z in [−1, 1] with its square: with a = |z − z′| and |z + z′| ≤ 2 − a the squared distance is
+  a² + a²(z + z′)² ≤ a²(1 + (2 − a)²), which rises up to a = 2, where it is 4. The square is free. (On the grid z² is
+  rounded down: that moves a²(z + z′)² by at most 4(2 − a)/ONE + 1/ONE², and short of a = 2 the slack is larger.)
+
+Radii, tables and choices handed in were released before; whatever they hold, the bounds hold, because lengths are
+checked in integers. Each contribution is a function of its unit's own records, bit for bit: look-ups, elementwise
+arithmetic and sums of integers below 2⁵³.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
+from discretion.privacy import events
+
+ONE: Final = 1 << 20  # steps of the grid in a radius
+EDGES: Final = 2.0 ** (np.arange(-24, 41) / 2)  # of the histogram of scores, in rewards' widths
+_MOST: Final = float(1 << 9)  # radii that one record may add: 2²⁹ · 10⁷ records of a unit stay below 2⁵³
+_LARGEST: Final = 2.0**100
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Visits:
+    """The records of a block with a known successor, by unit, then by trajectory, then by step."""
+
+    units: IntArray  # (R,) 0 … U−1, ascending
+    starts: BoolArray  # (R,) the first step of a trajectory
+    steps: IntArray  # (R,)
+    states: IntArray  # (R,)
+    actions: IntArray  # (R,)
+    rewards: FloatArray  # (R,) over their width: the end earns 0
+    successors: IntArray  # (R,) S is the end
+    count: int  # U
+
+
+def visits(block: Bounded) -> Visits:
+    return block.once(("visits in order",), lambda: _visits(block))
+
+
+def _visits(block: Bounded) -> Visits:
+    """A visit whose successor nobody recorded is left out: pooled over steps, the horizon is not like everyone's end."""
+    schema = block.schema
+    rank = np.empty(len(block.positions), dtype=np.int64)
+    rank[np.argsort(block.positions, kind="stable")] = np.arange(len(rank))
+    shape = (len(rank), schema.horizon)
+    here, states, actions, successors = (np.zeros(shape, dtype=np.int64) for _ in range(4))
+    rewards = np.zeros(shape)
+    for step in range(schema.horizon):
+        records = block.records(step)
+        records = records.only(records.known)
+        rows = rank[records.rows]
+        here[rows, step] = block.positions[records.rows] + 1
+        states[rows, step], actions[rows, step] = records.states, records.actions
+        successors[rows, step], rewards[rows, step] = records.successors, records.rewards - schema.idle
+    taken = here > 0
+    present, units = np.unique(here[taken], return_inverse=True)
+    steps = np.broadcast_to(np.arange(schema.horizon), shape)[taken]
+    columns = (states[taken], actions[taken], rewards[taken], successors[taken])
+    return Visits(units, steps == 0, steps, *columns, len(present))
+
+
+def within(units: IntArray, cells: IntArray, counted: BoolArray, limit: int) -> BoolArray:  # (R,)
+    """The counted visits of each unit, in order, as long as the squared length of their count vector is ≤ limit."""
+    chosen = np.flatnonzero(counted)
+    owner, cell = units[chosen], cells[chosen]
+    order = np.argsort(owner * (int(cells.max(initial=0)) + 1) + cell, kind="stable")
+    before = np.empty(len(order), dtype=np.int64)  # visits of the same unit and cell so far
+    before[order] = _places((owner[order], cell[order]))
+    grown = np.cumsum(2 * before + 1)  # (k + 1)² − k²
+    base = grown - (2 * before + 1)
+    length = grown - base[np.arange(len(grown)) - _places((owner,))]
+    kept = np.zeros(len(units), dtype=np.bool_)
+    kept[chosen[length <= limit]] = True
+    return kept
+
+
+def _places(keys: tuple[IntArray, ...]) -> IntArray:
+    """The place of each entry in its run of equal keys."""
+    index = np.arange(len(keys[0]))
+    new = np.ones(len(index), dtype=np.bool_)
+    new[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return index - np.maximum.accumulate(np.where(new, index, 0))
+
+
+def shortened(units: IntArray, cells: IntArray, whole: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
+    """Each unit's vector of integers, shortened until its integer length is at most ONE: cells and entries."""
+    keys, inverse = np.unique(units * size + cells, return_inverse=True)
+    owners, entries = keys // size, np.bincount(inverse, weights=whole, minlength=len(keys)).astype(np.float64)
+    count = int(owners.max(initial=-1)) + 1
+    length = np.sqrt(np.bincount(owners, weights=entries * entries, minlength=count))
+    short = np.trunc(entries * np.minimum(1.0, ONE / np.maximum(length, 1.0))[owners])
+    while True:
+        squares = np.bincount(owners, weights=short * short, minlength=count)  # about 2⁴⁰: exact
+        over = (squares > float(ONE) ** 2)[owners]
+        if not over.any():
+            return keys % size, short
+        short[over] = np.trunc(short[over] * (1 - 2.0**-16))
+
+
+def _integers(values: FloatArray, radius: float) -> FloatArray:
+    """Records on the grid, in units of the radius; a number that is none counts as zero."""
+    finite = np.clip(np.nan_to_num(values), -_LARGEST, _LARGEST)
+    return np.trunc(np.clip(finite / radius, -_MOST, _MOST) * ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The judged policy, and what to take for it where too few patients followed it."""
+
+    schema: Schema
+    decisions: IntArray  # (H, S)
+    limits: tuple[int, int] = (1, 1)  # L for followed visits and for all visits
+    trusted: BoolArray | None = None  # (S, A) decisions with enough followed visits
+    place: IntArray | None = None  # (S,) s, or S for the pool of states with too few visits of any kind
+
+    def __post_init__(self) -> None:
+        shape, count = (self.schema.horizon, self.schema.count), self.schema.count
+        fits = self.decisions.shape == shape and (self.place is None or self.place.shape == (count,))
+        if not fits or (self.trusted is not None and self.trusted.shape != (count, self.schema.actions)):
+            raise errors.InvalidParameter("The policy to be judged does not fit the data's schema.")
+
+    def ever(self) -> BoolArray:  # (S, A)
+        """Which decisions the policy takes at any step."""
+        found = np.zeros((self.schema.count, self.schema.actions), dtype=np.bool_)
+        found[np.arange(self.schema.count), self.decisions] = True
+        return found
+
+    def followed(self, block: Bounded) -> tuple[Visits, IntArray, BoolArray]:
+        """The visits, the cell of each in (own step?, state, action), and which are taken."""
+        seen = visits(block)
+        now = self.decisions[seen.steps, seen.states] == seen.actions
+        cells = (~now * self.schema.count + seen.states) * self.schema.actions + seen.actions
+        taken = within(seen.units, cells, self.ever()[seen.states, seen.actions], self.limits[0])
+        return seen, cells, taken
+
+    def everyone(self, block: Bounded) -> tuple[Visits, BoolArray]:
+        seen = visits(block)
+        return seen, within(seen.units, seen.states, np.ones(len(seen.units), dtype=np.bool_), self.limits[1])
+
+    def chosen(self, block: Bounded) -> "Chosen":
+        return block.once(("chosen", id(self)), lambda: self._chosen(block))
+
+    def _chosen(self, block: Bounded) -> "Chosen":
+        """Followed visits of trusted decisions; in states that have none, the visits of everyone."""
+        states, actions = self.schema.count, self.schema.actions
+        trusted = np.zeros((states, actions), dtype=np.bool_) if self.trusted is None else self.trusted
+        place = np.full(states, states) if self.place is None else self.place
+        seen, cells, followed = self.followed(block)
+        _, all_ = self.everyone(block)
+        sure = trusted[seen.states, seen.actions] & followed
+        other = ~trusted.any(axis=1)[seen.states] & all_
+        cell = np.where(other, states * actions + place[seen.states], seen.states * actions + seen.actions)
+        return Chosen(seen, sure | other, (sure & (cells < states * actions)) | other, cell, place)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Chosen:
+    """Which visits stand for the judged policy."""
+
+    visits: Visits
+    any_step: BoolArray  # (R,) for what a decision leads to, whenever it was taken
+    own_step: BoolArray  # (R,) those at a step at which the policy decides so
+    cells: IntArray  # (R,) (s, a), or behind them the place where everyone's visits stand in
+    place: IntArray  # (S,)
+
+
+@dataclass(frozen=True, eq=False)
+class _Summed:
+    """What the statistics here share; a number of an answer counts radii."""
+
+    judged: Judged
+
+    part = events.EVERYONE
+    symmetric = False
+    absolute_sensitivity = None
+    resolution = Fraction(1, ONE)
+
+    @property
+    def schema(self) -> Schema:
+        return self.judged.schema
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def largest(self, units: int) -> int:
+        return units * ONE
+
+    def partial(self) -> IntArray:
+        return np.zeros(int(np.prod(self.shape)), dtype=np.int64)
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial.reshape(self.shape)
+
+    def _collect(self, partial: IntArray, units: IntArray, cells: IntArray, whole: FloatArray) -> None:
+        found, entries = shortened(units, cells, whole, len(partial))
+        partial += np.bincount(found, weights=entries, minlength=len(partial)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes(_Summed):
+    """Of each unit: how many visits followed the policy, how many there were, and Σ r² of them; each over H·m."""
+
+    squared_sensitivity = Fraction(3)
+    name = "number of steps, of those that followed the policy, and squared rewards, of each patient"
+    shape = (3,)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        seen = visits(block)
+        followed = self.judged.ever()[seen.states, seen.actions]
+        share = ONE // (self.schema.horizon * self.schema.per_unit)
+        partial[0] += int(followed.sum()) * share
+        partial[1] += len(followed) * share
+        partial[2] += int(np.trunc(np.minimum(seen.rewards**2, 1.0) * share).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Received(_Summed):
+    """z and z² of each unit, z being its trajectories' mean recorded total, scaled from a public range to [−1, 1]."""
+
+    low: float  # in rewards' widths
+    high: float
+
+    squared_sensitivity = Fraction(4)
+    name = "what each patient's stay earned, and its square"
+    shape = (2,)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        total, present = np.zeros(len(block.positions)), np.zeros(len(block.positions), dtype=np.bool_)
+        for step in range(self.schema.horizon):
+            records = block.records(step)
+            total[records.rows] += records.rewards - self.schema.idle
+            present[records.rows] = True
+        scaled = np.clip((2 * total - self.high - self.low) / (self.high - self.low), -1.0, 1.0)
+        owners = np.unique(block.positions[present], return_inverse=True)[1]
+        _add_with_squares(partial, owners, np.trunc(scaled[present] * ONE), np.bincount(owners))
+
+
+def _add_with_squares(partial: IntArray, owners: IntArray, whole: FloatArray, divisor: IntArray) -> None:
+    mean = np.trunc(np.bincount(owners, weights=whole, minlength=len(divisor)) / np.maximum(divisor, 1))
+    z = np.clip(mean, -ONE, ONE).astype(np.int64)
+    partial[0] += z.sum()
+    partial[1] += (z * z // ONE).sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Followed(_Summed):
+    """How often the policy's decisions were taken: at a step at which it decides so, and at other steps; over √L."""
+
+    squared_sensitivity = Fraction(2)
+    name = "visits that followed the policy, in each state and action, every patient up to a set length"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2, self.schema.count, self.schema.actions)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        seen, cells, taken = self.judged.followed(block)
+        unit = np.full(int(taken.sum()), np.trunc(ONE / np.sqrt(self.judged.limits[0])))
+        self._collect(partial, seen.units[taken], cells[taken], unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Visited(_Summed):
+    """How often each state was visited; over √L."""
+
+    squared_sensitivity = Fraction(2)
+    name = "visits of each state, every patient up to a set length"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count,)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        seen, taken = self.judged.everyone(block)
+        unit = np.full(int(taken.sum()), np.trunc(ONE / np.sqrt(self.judged.limits[1])))
+        self._collect(partial, seen.units[taken], seen.states[taken], unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Taken(_Summed):
+    """Of each unit: how many visits stand for the policy, and how many of those are in the pool; over the limits."""
+
+    squared_sensitivity = Fraction(2)
+    name = "number of steps that stand for the policy, and of those in rare states, of each patient"
+    shape = (2,)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        chosen = self.judged.chosen(block)
+        share = ONE // sum(self.judged.limits)
+        pool = self.schema.count * (self.schema.actions + 1)
+        partial[0] += int(chosen.any_step.sum()) * share
+        partial[1] += int((chosen.any_step & (chosen.cells == pool)).sum()) * share
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals(_Summed):
+    """Σ of weights(s) over the visits that stand for the policy and lead to each place; at first, one for each start."""
+
+    weights: FloatArray  # (S + 1,) by place
+    radius: float
+    round: int = 0
+
+    @property
+    def squared_sensitivity(self) -> Fraction:
+        return Fraction(4 if self.round else 2)  # starts and occupancies are not negative, corrections are
+
+    @property
+    def name(self) -> str:
+        return f"where the policy leads to, every patient up to a set length, round {self.round + 1}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count + 1,)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        chosen = self.judged.chosen(block)
+        seen, states = chosen.visits, self.schema.count
+        leads = chosen.own_step & (seen.successors < states) & (seen.steps + 1 < self.schema.horizon)
+        places = np.append(chosen.place, states)
+        weight = self.weights if self.round else np.maximum(self.weights, 0.0)
+        values = weight[places[seen.states[leads]]]
+        owners, cells = seen.units[leads], places[seen.successors[leads]]
+        if not self.round:
+            owners = np.append(owners, seen.units[seen.starts])
+            cells = np.append(cells, places[seen.states[seen.starts]])
+            values = np.append(values, np.ones(int(seen.starts.sum())))
+        self._collect(partial, owners, cells, _integers(values, self.radius))
+
+
+@dataclass(frozen=True, eq=False)
+class Targets(_Summed):
+    """Σ over the visits of each cell of r, or of values(s′) − centre; behind the cells, half the sum over all cells."""
+
+    values: FloatArray | None  # (S + 1,) by state, the last the end's; None for the reward
+    centre: float
+    radius: float
+    round: int = 0
+
+    squared_sensitivity = Fraction(4)
+
+    @property
+    def name(self) -> str:
+        return f"what the policy's decisions earn and lead to, every patient cut to a set length, round {self.round + 1}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count * (self.schema.actions + 1) + 2,)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        chosen = self.judged.chosen(block)
+        seen, taken = chosen.visits, chosen.any_step
+        found = seen.rewards if self.values is None else self.values[seen.successors] - self.centre
+        whole = _integers(found[taken], self.radius)
+        owners = np.concatenate([seen.units[taken]] * 2)
+        cells = np.append(chosen.cells[taken], np.full(len(whole), len(partial) - 1))
+        self._collect(partial, owners, cells, np.append(whole, np.trunc(whole / 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(_Summed):
+    """z and z² of each unit, z being its trajectories' mean score minus a centre, over the radius, cut to [−1, 1].
+
+    A trajectory's score is V₁(s₁) + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy.
+    """
+
+    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
+    weights: FloatArray  # (S + 1,) by place
+    centre: float = 0.0
+    radius: float = 1.0
+
+    squared_sensitivity = Fraction(4)
+    name = "what the policy would have earned each patient, and its square"
+    shape = (2,)
+
+    def scores(self, block: Bounded) -> tuple[IntArray, FloatArray, IntArray]:
+        """Of each record: its unit and its part of the score, on the grid; of each unit: its trajectories."""
+        chosen = self.judged.chosen(block)
+        seen = chosen.visits
+        places = np.append(chosen.place, self.schema.count)
+        begun, led = self.values[seen.steps, seen.states], self.values[seen.steps + 1, seen.successors]
+        part = np.where(chosen.own_step, self.weights[places[seen.states]] * (seen.rewards + led - begun), 0.0)
+        part = part + np.where(seen.starts, begun - self.centre, 0.0)
+        return seen.units, _integers(part, self.radius), np.bincount(seen.units[seen.starts], minlength=seen.count)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        owners, whole, divisor = self.scores(block)
+        _add_with_squares(partial, owners, whole, divisor)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSizes(_Summed):
+    """How many units have how large a score minus the centre: a histogram with geometric bins."""
+
+    of: Scores
+
+    squared_sensitivity = Fraction(2)
+    resolution = Fraction(1)
+    name = "how many patients are how far from the average by what the policy would have earned them"
+    shape = (len(EDGES) + 1,)
+
+    def largest(self, units: int) -> int:
+        return units
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        owners, whole, divisor = self.of.scores(block)
+        size = np.abs(np.bincount(owners, weights=whole, minlength=len(divisor))) / np.maximum(divisor, 1)
+        partial += np.bincount(np.searchsorted(EDGES, size * (self.of.radius / ONE)), minlength=len(partial))

@@ -1,0 +1,75 @@
+"""Which learner is chosen: by public quantities only, exactly, with a reason that a reader can check."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discretion import errors
+from discretion.learning import auto, forms, learners
+from discretion.learning.curator import Concentrated, Pure
+from discretion.learning.trajectories import Discrete, Schema, Vector
+
+ICU = Schema(20, Discrete(716), 25)
+SMALL = Schema(20, Discrete(100), 6)
+PLANE = Schema(5, Vector(("age", "lactate"), ((0.0, 120.0), (0.0, 30.0))), 3)
+RHO = Concentrated(Fraction(1))
+TABLE: dict[str, Any] = {"kind": "table", "values": [[[1.0, 0.0]] * 25] * 716}
+
+
+class TestChoose:
+    def test_many_states_for_the_data_have_their_advantages_estimated(self) -> None:
+        chosen = auto.choose(ICU, 20_000, RHO, {})
+        assert chosen.algorithm == "dp-pae"
+        assert "below 2" in chosen.reason
+        assert "n = 20000" in chosen.reason
+
+    def test_few_states_for_the_data_have_their_transitions_counted(self) -> None:
+        chosen = auto.choose(SMALL, 50_000, RHO, {})
+        assert (chosen.algorithm, chosen.parameters["dynamics"]) == ("dp-apvi", "stationary")
+
+    @given(st.integers(1, 10**6), st.integers(1, 300), st.integers(1, 30), st.fractions(Fraction(1, 10**9), 100))
+    def test_the_switch_is_exact(self, units: int, states: int, actions: int, rho: Fraction) -> None:
+        chosen = auto.choose(Schema(3, Discrete(states), actions), units, Concentrated(rho), {})
+        counted = units**2 * rho >= 4 * states**3 * actions**2
+        assert chosen.algorithm == ("dp-apvi" if counted else "dp-pae")
+
+    def test_pure_noise_is_for_counts(self) -> None:
+        assert auto.choose(ICU, 100, Pure(Fraction(1)), {}).algorithm == "dp-apvi"
+
+    def test_what_the_request_says_itself_is_kept(self) -> None:
+        per_step = auto.choose(ICU, 100, RHO, {"dynamics": "per_step"})
+        assert (per_step.algorithm, per_step.parameters) == ("dp-apvi", {"dynamics": "per_step"})
+        assert auto.choose(ICU, 100, RHO, {"features": TABLE}).algorithm == "dp-vapvi"
+
+    @pytest.mark.parametrize(
+        "given_", [{}, {"time_groups": 2}, {"features": {"kind": "blocks", "terms": ["1", "age"]}}]
+    )
+    def test_vector_states_are_pooled(self, given_: dict[str, Any]) -> None:
+        chosen = auto.choose(PLANE, 1000, RHO, given_)
+        read = forms.read(chosen.algorithm, chosen.parameters, PLANE)
+        assert (chosen.algorithm, learners.dynamics_of(read)) == ("dp-vapvi", "stationary")
+        assert chosen.given == given_
+
+    def test_bins_of_vector_states_are_learned_step_by_step(self) -> None:
+        chosen = auto.choose(PLANE, 1000, RHO, {"features": {"kind": "bins", "edges": {"age": [60]}}})
+        assert learners.dynamics_of(forms.read(chosen.algorithm, chosen.parameters, PLANE)) == "per_step"
+
+    def test_pure_noise_and_vector_states_do_not_go_together(self) -> None:
+        with pytest.raises(errors.InvalidPrivacy, match="Gaussian"):
+            auto.choose(PLANE, 100, Pure(Fraction(1)), {})
+
+    @pytest.mark.parametrize("schema", [ICU, SMALL, PLANE])
+    @pytest.mark.parametrize("units", [1, 1000, 10**7])
+    def test_what_is_chosen_can_be_read_and_costs_what_was_asked(self, schema: Schema, units: int) -> None:
+        chosen = auto.choose(schema, units, RHO, {})
+        read = forms.read(chosen.algorithm, chosen.parameters, schema)
+        asked = learners.mechanisms(chosen.algorithm, schema, units, RHO, read)
+        assert sum(event.sensitivity > 0 for event in asked) == len(asked) > 0
+
+    @pytest.mark.parametrize("given_", [None, [], "x", 3])
+    def test_anything_but_an_object_is_refused(self, given_: Any) -> None:
+        with pytest.raises(errors.InvalidParameter):
+            auto.choose(ICU, 10, RHO, given_)

@@ -1,0 +1,262 @@
+"""Pooled statistics: no patient moves one further than it says, in exact integers, and a patient's part is its own."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discretion import errors
+from discretion.learning import features as maps
+from discretion.learning import pooled, sums
+from discretion.learning.scores import Score, Value
+from discretion.learning.terms import Hinge, Missing, Product
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Schema, Trajectories, Vector
+
+HORIZON, ACTIONS = 5, 2
+VECTOR = Vector(("a", "b"), ((-1.0, 3.0), (0.0, 10.0)), missing=("b",))
+PLAIN = maps.Blocks(VECTOR, ACTIONS, ("1", "a", "b"))
+RICH = maps.Blocks(
+    VECTOR, ACTIONS, ("1", "a", Hinge("b", 2.5, "above"), Product(("a", Hinge("b", 5.0, "below"))), Missing("b"))
+)
+MAPS = pytest.mark.parametrize("features", [PLAIN, RICH], ids=["plain", "rich"])
+PER_UNIT = pytest.mark.parametrize("per_unit", [1, 3])
+Unit = dict[str, Any]
+
+
+def schema_of(per_unit: int = 1, **fields: Any) -> Schema:
+    return Schema(HORIZON, VECTOR, ACTIONS, reward=(-1.0, 2.0), per_unit=per_unit, **fields)
+
+
+def values(features: maps.Blocks, groups: int, seed: int = 0, size: float = 1.0) -> tuple[Value, ...]:
+    rng, shape = np.random.default_rng(seed), (ACTIONS, features.width)
+    return tuple(
+        Value(Score(0.5, 0.3, True, rng.normal(size=shape) * size, rng.normal(size=shape), np.full(2, 0.5)), -2.0, 2.0)
+        for _ in range(groups)
+    )
+
+
+def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fraction = Fraction(1)) -> list[Any]:
+    shared: Any = (schema, features, groups, clip)
+    return [
+        pooled.Averages(schema),
+        pooled.Gram(*shared),
+        pooled.Residuals(*shared, radius=0.5, discount=0.9, bound=0.7, values=values(features, groups)),
+        pooled.Residuals(*shared, radius=0.01, discount=0.9, bound=0.7, values=values(features, groups, 1, 50.0)),
+    ]
+
+
+def dataset(schema: Schema, units: Sequence[Unit], positions: Any = None) -> Trajectories:
+    size = [unit["actions"].shape[1] for unit in units]
+    positions = np.repeat(np.arange(len(units)) if positions is None else positions, size)
+    steps = {k: np.concatenate([unit[k] for unit in units], axis=1) for k in ("states", "actions", "rewards")}
+    rest = {k: np.concatenate([unit[k] for unit in units]) for k in ("lengths", "endings", "final")}
+    return Trajectories(schema, len(units), [Block(units=positions, **steps, **rest)])
+
+
+WILD = [np.nan, np.inf, -np.inf, -1.0, 0.0, 3.0, 10.0, 1e300]
+
+
+def wild(rng: np.random.Generator, per_unit: int, tame: bool = False) -> Unit:
+    count = int(rng.integers(0, per_unit + 2)) if not tame else per_unit
+    shape = (HORIZON, count)
+
+    def states(*size: int) -> Any:
+        inside = rng.uniform(VECTOR.low, VECTOR.high, (*size, 2))
+        return inside if tame else np.where(rng.random(inside.shape) < 0.3, rng.choice(WILD, inside.shape), inside)
+
+    return {
+        "states": states(*shape),
+        "actions": rng.integers(0 if tame else -1, ACTIONS + (not tame), shape),
+        "rewards": np.where(rng.random(shape) < 0.3, rng.choice(WILD, shape), rng.choice([-1.0, 2.0], (1, count))),
+        "lengths": np.full(count, HORIZON) if tame else rng.integers(-1, HORIZON + 3, count),
+        "endings": np.full(count, CUT_BEFORE) if tame else rng.integers(ENDED, 4, count),
+        "final": states(count),
+    }
+
+
+def steady(state: tuple[float, float], action: int, reward: float, copies: int = 1, ending: int = CUT_BEFORE) -> Unit:
+    """The same record at every step of every trajectory."""
+    return {
+        "states": np.tile(np.array(state), (HORIZON, copies, 1)),
+        "actions": np.full((HORIZON, copies), action),
+        "rewards": np.full((HORIZON, copies), reward),
+        "lengths": np.full(copies, HORIZON),
+        "endings": np.full(copies, ending),
+        "final": np.tile(np.array(state), (copies, 1)),
+    }
+
+
+def moved(statistic: Any, before: Any, after: Any) -> Fraction:
+    """The squared movement as a part of what is stated, exactly."""
+    change = [int(x) for x in (after.astype(object) - before.astype(object)).ravel()]
+    return Fraction(sum(x * x for x in change)) * statistic.resolution**2 / statistic.squared_sensitivity
+
+
+class TestNeverExceeded:
+    @MAPS
+    @PER_UNIT
+    @pytest.mark.parametrize("groups", [1, 2])
+    def test_no_replaced_patient_moves_a_statistic_further_than_it_says(
+        self, features: maps.Blocks, per_unit: int, groups: int
+    ) -> None:
+        rng, schema = np.random.default_rng([per_unit, groups]), schema_of(per_unit)
+        measured = [s for clip in ("1/3", "2") for s in statistics(features, schema, groups, Fraction(clip))]
+        for trial in range(25):
+            patients = [wild(rng, per_unit, tame=trial % 2 == 0) for _ in range(3)]
+            before = sums.totals(measured, dataset(schema, patients))
+            after = sums.totals(measured, dataset(schema, [patients[0], wild(rng, per_unit), patients[2]]))
+            assert max(map(moved, measured, before, after)) <= 1
+
+    @MAPS
+    @PER_UNIT
+    def test_no_two_patients_at_the_extremes_are_further_apart(self, features: maps.Blocks, per_unit: int) -> None:
+        schema = schema_of(per_unit)
+        measured = statistics(features, schema)
+        corners = itertools.product([(-1.0, 0.0), (3.0, 10.0), (3.0, 0.0), (1.0, np.nan)], (0, 1), (-1.0, 2.0))
+        alone = [sums.totals(measured, dataset(schema, [steady(*corner, copies=per_unit)])) for corner in corners]
+        for one, other in itertools.combinations(alone, 2):
+            assert max(map(moved, measured, one, other)) <= 1
+
+    @settings(deadline=None, max_examples=60)
+    @given(seed=st.integers(0, 10**6), clip=st.fractions(Fraction(1, 50), 20), per_unit=st.integers(1, 4))
+    def test_no_contribution_is_longer_than_its_clip(self, seed: int, clip: Fraction, per_unit: int) -> None:
+        schema = schema_of(per_unit)
+        gram = pooled.Gram(schema, RICH, 1, clip)
+        (total,) = sums.totals([gram], dataset(schema, [wild(np.random.default_rng(seed), per_unit)]))
+        square = Fraction(sum(int(x) ** 2 for x in total.ravel())) * gram.resolution**2
+        assert square <= clip**2
+
+
+class TestReached:
+    @PER_UNIT
+    def test_two_patients_are_as_far_apart_as_the_gram_says(self, per_unit: int) -> None:
+        schema = schema_of(per_unit)
+        gram = pooled.Gram(schema, PLAIN, 1, Fraction(3, 2))
+        corner = (3.0, 10.0)
+        one, other = (dataset(schema, [steady(corner, action, 0.0, per_unit)]) for action in (0, 1))
+        found = moved(gram, sums.totals([gram], one)[0], sums.totals([gram], other)[0])
+        assert Fraction(99, 100) < found <= 1
+
+    def test_two_patients_are_as_far_apart_as_the_residuals_say(self) -> None:
+        schema = schema_of()
+        residuals: Any = pooled.Residuals(schema, PLAIN, 1, Fraction(3, 2), radius=0.3)
+        one, other = (dataset(schema, [steady((3.0, 10.0), 0, reward)]) for reward in (-1.0, 2.0))
+        found = moved(residuals, sums.totals([residuals], one)[0], sums.totals([residuals], other)[0])
+        assert Fraction(99, 100) < found <= 1
+
+    def test_two_patients_are_as_far_apart_as_the_averages_say(self) -> None:
+        """The best rewards and an end at once, against the worst and none."""
+        schema = schema_of()
+        averages: Any = pooled.Averages(schema)
+        ended = steady((0.0, 0.0), 0, 2.0, ending=ENDED)
+        ended["lengths"] = np.ones(1, dtype=int)
+        one, other = dataset(schema, [ended]), dataset(schema, [steady((0.0, 0.0), 0, -1.0)])
+        assert moved(averages, sums.totals([averages], one)[0], sums.totals([averages], other)[0]) == 1
+
+    def test_another_claim_would_be_found_out(self) -> None:
+        """Without the weight, a patient of five equal records is five times as long as one of norm one."""
+        schema = schema_of()
+        gram = replace(pooled.Gram(schema, PLAIN, 1, Fraction(100)))
+        (total,) = sums.totals([gram], dataset(schema, [steady((3.0, 10.0), 0, 0.0)]))
+        assert Fraction(sum(int(x) ** 2 for x in total.ravel())) * gram.resolution**2 > Fraction(24)
+
+
+class TestPurity:
+    @MAPS
+    def test_sums_do_not_depend_on_order_or_blocks_or_company(self, features: maps.Blocks) -> None:
+        rng, schema = np.random.default_rng(3), schema_of(2)
+        measured = statistics(features, schema, 2)
+        patients = [wild(rng, 2, tame=index % 3 == 0) for index in range(40)]
+        together = sums.totals(measured, dataset(schema, patients))
+        order = rng.permutation(40)
+        permuted = sums.totals(measured, dataset(schema, [patients[index] for index in order], order))
+        apart = [sums.totals(measured, dataset(schema, [patient])) for patient in patients]
+        for index, total in enumerate(together):
+            assert (total == permuted[index]).all()
+            assert (total == sum(one[index] for one in apart)).all()
+            assert total.any()
+
+    def test_many_patients_are_looked_at_in_pieces_with_the_same_sums(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng, schema = np.random.default_rng(4), schema_of(2)
+        measured = statistics(RICH, schema)
+        data = dataset(schema, [wild(rng, 2) for _ in range(30)])
+        whole = sums.totals(measured, data)
+        monkeypatch.setattr(pooled, "_RECORDS", 40)
+        for one, other in zip(whole, sums.totals(measured, data), strict=True):
+            assert (one == other).all()
+
+    def test_values_that_are_no_numbers_do_no_harm(self) -> None:
+        schema = schema_of()
+        broken = Score(np.nan, 0.3, True, np.full((2, 3), np.nan), np.full((2, 3), np.inf), np.full(2, np.nan))
+        residuals: Any = pooled.Residuals(schema, PLAIN, values=(Value(broken, np.nan, np.nan),))
+        with np.errstate(all="ignore"):
+            (total,) = sums.totals([residuals], dataset(schema, [wild(np.random.default_rng(0), 1, tame=True)]))
+        assert Fraction(sum(int(x) ** 2 for x in total.ravel())) * residuals.resolution**2 <= 1
+
+
+class TestValues:
+    """The sums themselves, record by record in floating point."""
+
+    @MAPS
+    def test_a_gram_matrix_is_the_weighted_sum_of_outer_products(self, features: maps.Blocks) -> None:
+        rng, schema = np.random.default_rng(5), schema_of()
+        patients = [wild(rng, 1, tame=True) for _ in range(6)]
+        (found,) = sums.totals([pooled.Gram(schema, features, 1, Fraction(1))], dataset(schema, patients))
+        expected = np.zeros((ACTIONS, features.width, features.width))
+        for patient in patients:
+            own = np.zeros_like(expected)
+            for psi, action in zip(
+                features.psi(patient["states"][:, 0]) / 2**16, patient["actions"][:, 0], strict=True
+            ):
+                own[action] += np.outer(psi, psi)
+            expected += own * min(1.0, 1.0 / math.sqrt((own**2).sum()))
+        assert found / 2.0**32 == pytest.approx(expected, abs=1e-2)
+
+    def test_residuals_are_what_the_value_fails_to_predict(self) -> None:
+        rng, schema = np.random.default_rng(6), schema_of()
+        released = values(RICH, 2)
+        statistic: Any = pooled.Residuals(
+            schema, RICH, 2, Fraction(100), radius=100.0, discount=0.9, bound=5.0, values=released
+        )
+        ended = wild(rng, 1, tame=True) | {"lengths": np.array([3]), "endings": np.array([ENDED])}
+        unknown = wild(rng, 1, tame=True) | {"lengths": np.array([2]), "endings": np.array([CUT])}
+        for patient, steps in ((wild(rng, 1, tame=True), 5), (ended, 3), (unknown, 1)):
+            path = np.concatenate([patient["states"][:, 0], patient["final"]])
+            expected = np.zeros((4, RICH.width))
+            for step in range(steps):
+                group, later, action = step * 2 // 5, min(step + 1, 4) * 2 // 5, patient["actions"][step, 0]
+                psi, following = (RICH.psi(path[index : index + 1]) for index in (step, step + 1))
+                raw = patient["rewards"][step, 0]
+                reward = min(max(0.0 if math.isnan(raw) else raw, -1.0), 2.0) / 3.0
+                value = 0.0 if steps == 3 and step == 2 else float(released[later].of(following)[0])
+                error = reward + 0.9 * value - float(released[group].score.mean(psi)[action, 0])
+                expected[group * 2 + action] += psi[0] / 2**16 * min(max(error / 5.0, -1.0), 1.0)
+            (found,) = sums.totals([statistic], dataset(schema, [patient]))
+            assert found / 2.0**20 * 100.0 == pytest.approx(expected, abs=1e-2)
+            assert found.any()
+
+
+class TestRefusals:
+    def test_groups_fit_the_horizon(self) -> None:
+        for groups in (0, 6):
+            with pytest.raises(errors.InvalidParameter, match="groups of steps"):
+                pooled.Gram(schema_of(), PLAIN, groups)
+
+    def test_values_fit_the_map(self) -> None:
+        for wrong in (values(RICH, 1), values(PLAIN, 2)):
+            with pytest.raises(errors.InvalidParameter, match="do not fit"):
+                pooled.Residuals(schema_of(), PLAIN, values=wrong)
+
+    def test_a_patient_with_more_records_than_can_be_summed_is_refused(self) -> None:
+        with pytest.raises(errors.ProblemTooLarge, match="records"):
+            pooled.Gram(Schema(10_000, VECTOR, ACTIONS, per_unit=1000), PLAIN)
+
+    def test_the_groups_of_steps_are_even(self) -> None:
+        assert pooled.group_of(schema_of(), 2).tolist() == [0, 0, 0, 1, 1]
