@@ -173,7 +173,7 @@ LIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a smaller sensitivity": (shrink("sensitivity", "value"), "misstates the release of the"),
     "a smaller cost of a release": (shrink("rho"), "misstates the release of the"),
     "another resolution": (shrink("resolution"), "misstates the release of the"),
-    "another shape": (put("mechanisms", 0, "shape", [1]), "shape"),
+    "another shape": (put("mechanisms", 0, "shape", [7]), "shape"),
     "another part": (put("mechanisms", 0, "part", "first half"), "part"),
     "another norm": (put("mechanisms", 0, "sensitivity", "norm", "sup"), "norm"),
     "an omitted mechanism": (lambda payload: payload["mechanisms"].pop(), "leaves out the release"),

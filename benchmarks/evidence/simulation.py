@@ -1,26 +1,18 @@
 """How much of the paper's simulation reproduces: mean sub-optimality by K and ρ, both calibrations, on fresh noise."""
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discretion import figures, simulation
-from discretion.learning import policy, vapvi
-from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import Trajectories
-from discretion.privacy import events
 from discretion.privacy.rho import Rho
 
 FOLDER = Path(__file__).parent
 FIGURES = FOLDER.parents[1] / "docs" / "figures"
 RHOS = ("1", "10", "100", "10000")
-SHIFTS = (2.0, 4.0, 6.0, 10.0, 24.0)
 
 
 def run(sample: bool = False) -> dict[str, Any]:
@@ -38,34 +30,9 @@ def run(sample: bool = False) -> dict[str, Any]:
         if not sample:
             _draw(rows, calibration)
     if not sample:
-        result["shift"] = shifts()
         text = json.dumps(result, indent=1, ensure_ascii=False)
         (FOLDER / "simulation.json").write_text(text + "\n", encoding="utf-8")
     return result
-
-
-def shifts() -> list[dict[str, Any]]:
-    """What the default E of the tight calibration was chosen from: other instances than the reported ones."""
-    table = []
-    for rho in (1, 100):
-        for episodes in (1000, 10_000, 100_000):
-            gaps = {factor: [_shifted(factor, rho, episodes, i) for i in range(100, 106)] for factor in SHIFTS}
-            means = {str(factor): round(float(np.mean(gap)), 3) for factor, gap in gaps.items()}
-            table.append({"rho": rho, "episodes": episodes, "suboptimality_by_factor": means})
-    return table
-
-
-def _shifted(factor: float, rho: int, episodes: int, instance: int) -> float:
-    """The loss of one policy with E = factor · 2√(pv)."""
-    mdp = simulation.paper_mdp(instance)
-    privacy, plain = Concentrated(Fraction(rho)), vapvi.Parameters(mdp.features)
-    gram = next(e for e in vapvi.mechanisms(mdp.schema, episodes, privacy, plain) if e.mechanism != events.GAUSSIAN)
-    norm = 2 * math.sqrt(gram.shape[-1] * float(gram.scale))
-    block = simulation.sample(mdp, episodes, np.random.default_rng(instance))
-    curator = Curator(Trajectories(mdp.schema, episodes, [block]), privacy.rho)
-    learned = vapvi.learn(curator, privacy, replace(plain, e=factor * norm)).rule
-    assert isinstance(learned, policy.Table)
-    return simulation.value(mdp, None) - simulation.value(mdp, learned.decisions)
 
 
 def _design(design: simulation.Design) -> dict[str, int]:

@@ -113,13 +113,8 @@ def valued(choose: Choose, episodes: int = _EPISODES) -> float:
     return float(_run(np.random.default_rng(_JUDGE), episodes, choose).rewards.sum(axis=0).mean())
 
 
-def _rule(found: policy.Policy) -> policy.Pooled:
-    assert isinstance(found.rule, policy.Pooled)
-    return found.rule
-
-
 def value(found: policy.Policy) -> float:
-    return valued(lambda step, states, _: _rule(found).choose(step, states)[0])
+    return valued(lambda step, states, _: found.judge(step + 1, states)[0])
 
 
 @functools.cache

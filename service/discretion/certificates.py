@@ -121,9 +121,10 @@ class Request:
             self._check_chosen(self.chosen)
         if self.origin is None:
             return
-        if not isinstance(self.parameters, apvi.Parameters):
+        trained = self.origin.parameters
+        if not isinstance(trained, learners.Derivable) or type(self.parameters) is not type(trained):
             raise errors.InvalidCertificate(f"Only policies of {apvi.NAME} can be derived from an earlier release.")
-        if self.parameters.reward is None and self.origin.parameters.reward is not None:
+        if self.parameters.reward is None and trained.reward is not None:
             raise errors.InvalidCertificate("The release holds no rewards, so no policy derived from it can use them.")
 
     def _check_chosen(self, chosen: auto.Choice) -> None:

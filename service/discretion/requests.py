@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from discretion import catalogue, certificates, errors
 from discretion.catalogue import Dataset
-from discretion.learning import apvi, auto, documents, features, forms, learners, report, vapvi
+from discretion.learning import auto, documents, features, forms, learners, report, vapvi
 from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
 from discretion.learning.trajectories import Schema, Trajectories
@@ -102,7 +102,7 @@ def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict
     found = replace(found, half=request.get("half"), judged=request.get("policy"))
     if (algorithm == report.NAME) != (found.judged is not None):
         raise errors.InvalidParameter(f"{report.NAME} judges a policy; ask for it with POST /v1/evaluations.")
-    numbers = schema.horizon * _numbers(found)
+    numbers = _numbers(found)
     if numbers > MAX_NUMBERS:
         raise errors.ProblemTooLarge(f"The policy would hold {numbers} numbers; {MAX_NUMBERS} is the most.")
     if found.cost.nano == 0:
@@ -126,11 +126,12 @@ def certified(found: Asked, origin: certificates.Origin | None = None) -> certif
 
 
 def _numbers(found: Asked) -> int:
-    """In a policy, at each step."""
-    if isinstance(found.parameters, apvi.Parameters):
-        return found.schema.count
-    chosen = found.parameters.features
-    return found.schema.actions * chosen.width**2 if isinstance(chosen, features.Blocks) else chosen.states
+    """In a policy."""
+    chosen = getattr(found.parameters, "features", None)
+    if isinstance(chosen, features.Blocks):
+        tables = getattr(found.parameters, "time_groups", found.schema.horizon)
+        return int(tables * found.schema.actions * chosen.width**2)
+    return found.schema.horizon * int(found.schema.count if chosen is None else chosen.states)
 
 
 def usual_seconds(found: Asked) -> float:

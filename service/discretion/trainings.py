@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from discretion import catalogue, certificates, database, errors, ledger, requests, runs
 from discretion.keys import Key
-from discretion.learning import apvi, forms, report
+from discretion.learning import apvi, forms, learners, report
 from discretion.learning.curator import Curator
 from discretion.learning.policy import Policy
 from discretion.learning.trajectories import IntArray, Trajectories
@@ -142,15 +142,17 @@ def derive(
         raise errors.NothingReleased("Only a training that has released its policy can be derived from.")
     dataset = catalogue.stored(connection, found.dataset)
     before = requests.asked(dataset, json.loads(found.request), ready=False)
-    if not isinstance(before.parameters, apvi.Parameters):
+    drawn = before.parameters
+    if not isinstance(drawn, learners.Derivable):
         raise errors.NotDerivable(f"Only {apvi.NAME} releases what further policies can be computed from.")
-    after = forms.read(before.algorithm, parameters, before.schema)
-    assert isinstance(after, apvi.Parameters)  # of the same algorithm
+    dynamics = {"dynamics": learners.dynamics_of(drawn)}
+    after = forms.read(before.algorithm, dynamics | parameters, before.schema)
+    if not isinstance(after, type(drawn)):
+        raise errors.NotDerivable("The release is one of other dynamics; a policy derived from it must have the same.")
     nobody = Trajectories(before.schema, before.units, ())
     curator = Curator(nobody, Rho(found.rho).exact, _Replay(connection, training))
-    released = apvi.draw(curator, before.privacy, before.parameters)
-    policy = apvi.derive(released, before.schema, after)
-    origin = certificates.Origin(training, before.parameters)
+    policy = learners.derive(curator, before.privacy, drawn, after)
+    origin = certificates.Origin(training, drawn)
     paid = ledger.paid(connection, training)
     return certify(policy, replace(before, parameters=after), curator.log, paid, key, origin)
 

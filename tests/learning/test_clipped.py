@@ -350,6 +350,14 @@ class TestAverages:
         assert visits == pytest.approx(3 / (2 * HORIZON), abs=1e-3)
 
 
+class TestPositions:
+    def test_a_block_tells_whose_trajectories_are_whose(self) -> None:
+        schema = schema_of(Discrete(STATES), per_unit=2)
+        data = dataset(schema, [unit(schema, 0, 0, 0.0), unit(schema, 1, 0, 0.0, copies=1), unit(schema, 2, 0, 0.0)])
+        (block,) = data.bounded()
+        assert block.positions.tolist() == [0, 0, 1, 2, 2]
+
+
 class TestNames:
     def test_no_two_statistics_of_a_training_share_one(self) -> None:
         schema = schema_of(Discrete(STATES))

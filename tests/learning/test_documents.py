@@ -12,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import apvi, documents, forms, learners, rewards, vapvi
+from discretion.learning import (
+    apvi,
+    apvi_stationary,
+    documents,
+    forms,
+    learners,
+    pae,
+    rewards,
+    vapvi,
+    vapvi_stationary,
+)
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Pure
 from discretion.learning.trajectories import Discrete, Schema, Vector
@@ -201,8 +211,18 @@ REGRESSED: list[tuple[vapvi.Parameters, Schema]] = [
     (vapvi.Parameters(maps.Blocks(VECTOR, 2, ("lactate", "1"))), PLANE),
     (vapvi.Parameters(maps.Bins.of(VECTOR, 2, {"lactate": [2.0], "age": [40, 65]}), ridge=2), PLANE),
 ]
+POOLED: list[tuple[learners.Parameters, Schema]] = [
+    (apvi_stationary.Parameters(), SCHEMA),
+    (apvi_stationary.Parameters(pessimism=1, trust=3.0, reward_on="arrival", shares=(1, 2, 3)), SCHEMA),
+    (apvi_stationary.Parameters(reward=worlds.known(RNG, SCHEMA, "next")), SCHEMA),
+    (pae.Parameters(), SCHEMA),
+    (pae.Parameters(pessimism=0.1, reward=worlds.known(RNG, SCHEMA, "state-action")), SCHEMA),
+    (vapvi_stationary.Parameters(maps.Blocks(VECTOR, 2, ("lactate", "1"))), PLANE),
+    (vapvi_stationary.Parameters(maps.usual(VECTOR, 2, 1000, Fraction(1)), time_groups=3, clip=2.0), PLANE),
+]
 EVERY: list[tuple[str, learners.Parameters, Schema]] = [(apvi.NAME, p, SCHEMA) for p in COUNTED]
 EVERY += [(vapvi.NAME, p, s) for p, s in REGRESSED]
+EVERY += [(learners.algorithm_of(p), p, s) for p, s in POOLED]
 
 
 class TestParameters:
@@ -235,7 +255,8 @@ class TestParameters:
             ({"seed": 1}, "'seed'"),
             ({"features": TABLE}, "'features'"),
             ({"x" * 10**6: 1}, "xxx"),
-            ({"dynamics": "stationary"}, "dynamics"),
+            ({"dynamics": "stochastic"}, "dynamics"),
+            ({"dynamics": ["per_step"]}, "dynamics"),
             ({"calibration": "paper"}, "calibration"),
             ({"pessimism": ["bernstein"]}, "pessimism"),
             ({"c1": "1"}, "c1"),
@@ -294,8 +315,8 @@ class TestParameters:
         with pytest.raises((errors.InvalidParameter, errors.InvalidFeatures)):
             forms.read("dp-vapvi", document, schema)
 
-    @pytest.mark.parametrize("algorithm", ["dp-pae", "", None, 3, [], NESTED])
-    def test_there_are_two_algorithms(self, algorithm: Any) -> None:
+    @pytest.mark.parametrize("algorithm", ["dp-fqe", "auto", "", None, 3, [], NESTED])
+    def test_there_are_three_algorithms(self, algorithm: Any) -> None:
         with pytest.raises(errors.InvalidParameter, match="algorithm"):
             forms.read(algorithm, {}, SCHEMA)
 
@@ -305,7 +326,7 @@ class TestParameters:
 
     @settings(deadline=None, max_examples=300)
     @given(
-        st.sampled_from([apvi.NAME, vapvi.NAME]),
+        st.sampled_from([apvi.NAME, vapvi.NAME, pae.NAME]),
         st.sampled_from([SCHEMA, PLANE]),
         mostly(
             features=some(TABLE, {"kind": "blocks", "terms": ["age"]})
@@ -313,7 +334,10 @@ class TestParameters:
             | mostly(kind=st.just("bins"), edges=mostly(age=some([40]), lactate=anything)),
             reward=mostly(table=anything, next_state=anything),
             shares=anything | st.lists(st.integers(1, 3), min_size=3, max_size=5),
-            pessimism=some("hoeffding"),
+            pessimism=some("hoeffding", 0.5),
+            dynamics=some("per_step", "stationary"),
+            time_groups=some(2),
+            trust=some(3.0),
             calibration=some("tight", "paper"),
             variance=some("estimated"),
             split=some(True),

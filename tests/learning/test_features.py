@@ -18,6 +18,7 @@ from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Answer, Concentrated, Curator, Query
 from discretion.learning.features import ONE, Bins, Blocks, Table
 from discretion.learning.regressions import Gram, Moment
+from discretion.learning.terms import Bin, Cosine, Hinge, Missing, Product, Term
 from discretion.learning.trajectories import Block, Discrete, Schema, Trajectories, Vector, block_of
 from discretion.learning.values import (
     LinearDeviation,
@@ -114,6 +115,15 @@ class TestBins:
         with pytest.raises(errors.InvalidFeatures, match=text):
             Bins.of(VECTOR, 2, edges)
 
+    def test_a_column_that_may_be_missing_is_refused_and_others_do_not_mind(self) -> None:
+        vector = replace(VECTOR, missing=("pulse",))
+        with pytest.raises(errors.InvalidFeatures, match="'pulse' may be missing"):
+            Bins.of(vector, 2, {"pulse": [0.0]})
+        schema, bins = Schema(1, vector, 2), Bins.of(vector, 2, {"age": [50.0]})
+        block = block_of(np.array([[[60.0, np.nan], [np.nan, 1.0]]]), np.zeros((1, 2), dtype=int), np.zeros((1, 2)))
+        (found,) = features.binned(Trajectories(schema, 2, [block]), bins).blocks
+        assert found.states.tolist() == [[1, -1]]
+
     def test_a_column_named_twice_is_refused(self) -> None:
         with pytest.raises(errors.InvalidFeatures, match="twice"):
             Bins(VECTOR, 2, (("age", (1.0,)), ("age", (2.0,))))
@@ -172,6 +182,87 @@ class TestBlocks:
         blocks = Blocks(Vector(names, ((0.0, 1.0),) * width), 1, names)
         longest = squared(blocks.psi(np.ones((1, width))))[0]
         assert width * (ONE / math.sqrt(width) - 1) ** 2 - 1 <= longest <= ONE**2
+
+
+MISSING = replace(VECTOR, missing=("pulse",))
+RICH: tuple[Term, ...] = (
+    "1",
+    "age",
+    Hinge("pulse", 1.0, "above"),
+    Product(("age", Hinge("pulse", 1.0, "below"))),
+    Bin("age", 18.0, 65.0),
+    Cosine((("age", 0.1), ("pulse", 1.0)), 0.5),
+    Missing("pulse"),
+)
+
+
+class TestRichBlocks:
+    """Maps with other terms than columns: orthogonal over the reference states, and never longer than 1."""
+
+    @untimed
+    @given(st.lists(st.tuples(st.floats(allow_nan=False), st.floats()), min_size=1, max_size=20))
+    def test_no_state_is_longer_than_one_on_the_grid(self, states: list[tuple[float, float]]) -> None:
+        psi = Blocks(MISSING, 2, RICH).psi(np.array(states))
+        assert max(squared(psi)) <= ONE**2
+        assert (psi == np.trunc(psi)).all()
+
+    def test_most_reference_states_keep_their_length_and_some_reach_one(self) -> None:
+        lengths = np.array(squared(Blocks(MISSING, 2, RICH).psi(features.reference(MISSING, 1024)))) / ONE**2
+        assert (lengths > 0.999).mean() == pytest.approx(0.05, abs=0.01)
+
+    def test_terms_that_resemble_each_other_are_told_apart(self) -> None:
+        alike = Blocks(VECTOR, 1, ("age", *(Hinge("age", at, "above") for at in (25.0, 50.0, 75.0))))
+        psi = alike.psi(features.reference(VECTOR, 1024)) / ONE
+        moment = psi.T @ psi
+        assert np.abs(moment - np.diag(np.diag(moment))).max() < 0.05 * moment.max()
+        assert np.linalg.cond(moment) < 3
+
+    def test_terms_that_add_up_to_each_other_do_no_harm(self) -> None:
+        halves = Blocks(VECTOR, 1, ("1", Bin("age", None, 50.0), Bin("age", 50.0, None)))
+        psi = halves.psi(features.reference(VECTOR, 100))
+        assert max(squared(psi)) <= ONE**2
+        assert psi.any(axis=1).all()
+
+    def test_features_are_a_records_own(self) -> None:
+        blocks, rng = Blocks(MISSING, 2, RICH), np.random.default_rng(0)
+        states = rng.uniform((-10, -2), (110, 4), (2500, 2))
+        states[::5, 1] = np.nan
+        check_pure(lambda rows: np.ascontiguousarray(blocks.psi(states[rows]).T), len(states))
+
+    def test_what_is_no_term_is_refused(self) -> None:
+        for wrong in (({"hinge": "age"},), (1,), (("age",),)):
+            with pytest.raises(errors.InvalidFeatures):
+                Blocks(VECTOR, 2, wrong)  # type: ignore[arg-type]
+
+
+class TestReference:
+    def test_states_fill_the_declared_bounds_evenly(self) -> None:
+        found = features.reference(VECTOR, 1024)
+        assert (found >= VECTOR.low).all()
+        assert (found <= VECTOR.high).all()
+        for column, (low, high) in zip(found.T, VECTOR.bounds, strict=True):
+            shares = np.histogram(column, bins=16, range=(low, high))[0] / 1024
+            assert shares == pytest.approx(np.full(16, 1 / 16), abs=0.006)
+
+
+class TestUsual:
+    def test_it_grows_with_patients_and_budget(self) -> None:
+        wide = Vector(tuple("abcdef"), ((0.0, 1.0),) * 6)
+        widths = [
+            features.usual(wide, 5, units, Fraction(rho)).width
+            for units, rho in ((1, "0.01"), (100, "0.1"), (1000, "0.1"), (1000, "1"), (10**6, "1"))
+        ]
+        assert widths == sorted(widths)
+        assert (widths[0], widths[-1]) == (7, 100)
+
+    def test_a_column_that_may_be_missing_has_its_indicator(self) -> None:
+        assert Missing("pulse") in features.usual(MISSING, 2, 1000, Fraction(1)).terms
+
+    @pytest.mark.parametrize("columns", [1, 40, 400])
+    def test_any_number_of_columns_can_be_released(self, columns: int) -> None:
+        vector = Vector(tuple(f"c{index}" for index in range(columns)), ((0.0, 1.0),) * columns)
+        found = features.usual(vector, 3, 10**6, Fraction(1))
+        assert columns + 1 <= found.width <= max(columns + 1, 200)
 
 
 class TestCheck:

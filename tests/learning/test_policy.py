@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import policy
+from discretion.learning import policy, terms
 from discretion.learning.features import Bins, Blocks
-from discretion.learning.policy import Linear, Policy, Table
+from discretion.learning.policy import Linear, Policy, Pooled, Table
+from discretion.learning.scores import Score
 from discretion.learning.trajectories import Discrete, Schema, Vector
 from discretion.learning.values import linear_score
 
@@ -49,8 +51,21 @@ def linear() -> Policy:
     return Policy("dp-vapvi", 2, VECTOR, 3, Linear(blocks, scores, low=-1.0, width=4.0))
 
 
-KINDS = pytest.mark.parametrize("made", [tabular(), binned(), linear()], ids=["table", "bins", "linear"])
-DOCUMENTS = [p.document() for p in (tabular(), binned(), linear())]
+def pooled(informed: bool = True) -> Policy:
+    rng = np.random.default_rng(2)
+    vector = replace(VECTOR, missing=("age",))
+    hinge, seen = terms.Hinge("pulse", 1.0, "above"), terms.Missing("age")
+    blocks = Blocks(vector, 3, ("1", "age", hinge, terms.Product(("pulse", seen)), terms.Bin("age", None, 65.0)))
+    scores = tuple(
+        Score(0.5, 0.4, informed, rng.normal(size=(3, 5)), rng.normal(size=(3, 5)) / 9, np.array([0.25, 0.5, 0.25]))
+        for _ in range(2)
+    )
+    return Policy("dp-vapvi", 2, vector, 3, Pooled(blocks, scores, horizon=2, width=4.0))
+
+
+MADE = (tabular(), binned(), linear(), pooled())
+KINDS = pytest.mark.parametrize("made", MADE, ids=["table", "bins", "linear", "pooled"])
+DOCUMENTS = [p.document() for p in MADE]
 
 
 def states(made: Policy) -> list[Any]:
@@ -233,7 +248,37 @@ class TestParse:
     def test_a_field_of_weights_that_is_wrong_is_refused(self, path: tuple[Any, ...], value: Any) -> None:
         check_refused(DOCUMENTS[2], path, value)
 
-    @pytest.mark.parametrize("index", range(3))
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("features", "kind"), "bins"),
+            (("features", "terms", 0), "weight"),
+            (("features", "terms", 2), {"hinge": "pulse", "at": 9.0, "side": "above"}),
+            (("features", "terms", 2), {"hinge": "pulse", "at": 1.0, "side": "above", "more": 1}),
+            (("features", "terms", 2), {"hinge": "pulse", "at": 1.0}),
+            (("features", "terms", 2), "1"),
+            (("groups",), []),
+            (("groups",), 4 * [DOCUMENTS[3]["groups"][0]]),
+            (("groups", 0, "informed"), 1),
+            (("groups", 0, "informed"), None),
+            (("groups", 0, "weights"), [[1.0]]),
+            (("groups", 0, "shares", 0, 0), "1.0"),
+            (("groups", 0, "frequencies"), [0.5, 0.5]),
+            (("groups", 0, "base"), None),
+            (("groups", 0, "more"), 1),
+            (("reward", "width"), True),
+            (("reward", "low"), 0.0),
+            (("states", "missing"), ["weight"]),
+            (("states", "missing"), []),
+            (("states",), {"kind": "discrete", "count": 2}),
+            (("steps",), []),
+        ],
+        ids=lambda value: str(value)[:40],
+    )
+    def test_a_field_of_pooled_weights_that_is_wrong_is_refused(self, path: tuple[Any, ...], value: Any) -> None:
+        check_refused(DOCUMENTS[3], path, value)
+
+    @pytest.mark.parametrize("index", range(4))
     def test_a_field_that_is_missing_is_refused(self, index: int) -> None:
         for path in places(DOCUMENTS[index]):
             if path and isinstance(path[-1], str) and path[-1] != "id" and "edges" not in path[:-1]:
@@ -243,7 +288,7 @@ class TestParse:
                     policy.parse(json.dumps(document))
 
     @settings(deadline=None, max_examples=400)
-    @given(data=st.data(), index=st.integers(0, 2))
+    @given(data=st.data(), index=st.integers(0, 3))
     def test_a_document_that_was_changed_is_refused_or_read_as_exactly_what_it_says(
         self, data: Any, index: int
     ) -> None:
@@ -260,7 +305,7 @@ class TestParse:
         check_read_or_refused(json.dumps(document))
 
     @settings(deadline=None, max_examples=300)
-    @given(data=st.data(), index=st.integers(0, 2))
+    @given(data=st.data(), index=st.integers(0, 3))
     def test_bytes_that_were_changed_are_refused_or_read_as_exactly_what_they_say(self, data: Any, index: int) -> None:
         raw = bytearray(rfc8785.dumps(DOCUMENTS[index]))
         for _ in range(data.draw(st.integers(1, 4))):
@@ -353,7 +398,39 @@ class TestDecide:
             sources.add(found.source)
         assert sources == {"learned", "fallback"}
 
-    @pytest.mark.parametrize("made", [binned(), linear()], ids=["bins", "linear"])
+    def test_a_pooled_policy_decides_for_the_best_supported_action(self) -> None:
+        made, sources = pooled(), set()
+        assert isinstance(made.rule, Pooled)
+        for step, state in itertools.product((1, 2), states(made)):
+            score = made.rule.groups[step - 1]
+            psi = made.rule.features.psi(np.array([[state["pulse"], state["age"]]]))
+            mean, share = score.mean(psi)[:, 0], score.share(psi)[:, 0]
+            supported = share >= 0.4 * share.max()
+            found = made.decide(step, state)
+            best = int(np.where(supported, mean, -np.inf).argmax()) if supported.sum() > 1 else int(share.argmax())
+            assert (found.action, found.source == "learned") == (best, supported.sum() > 1)
+            assert found.pessimistic_score == pytest.approx(4.0 * mean[best], abs=1e-6)
+            sources.add(found.source)
+        assert sources == {"learned", "fallback"}
+
+    def test_a_pooled_policy_that_learned_nothing_says_so_everywhere(self) -> None:
+        assert {decision.source for decision in decisions(pooled(informed=False))} == {"fallback"}
+
+    @KINDS
+    def test_many_states_are_decided_as_one_by_one(self, made: Policy) -> None:
+        every = [tuple(s.values()) if isinstance(s, dict) else s for s in states(made)]
+        actions, learned, scores = made.judge(2, np.array(every))
+        for index, state in enumerate(states(made)):
+            found = made.decide(2, state)
+            assert (found.action, found.pessimistic_score) == (actions[index], scores[index])
+            assert (found.source == "learned") == learned[index]
+
+    def test_a_value_that_may_be_missing_is_given_as_none(self) -> None:
+        assert pooled().decide(1, {"pulse": 0.0, "age": None}).action in range(3)
+        with pytest.raises(errors.InvalidState, match="'pulse' must be a finite number"):
+            pooled().decide(1, {"pulse": None, "age": 1.0})
+
+    @pytest.mark.parametrize("made", [binned(), linear(), pooled()], ids=["bins", "linear", "pooled"])
     def test_states_beyond_their_bounds_are_taken_at_the_bounds(self, made: Policy) -> None:
         assert made.decide(1, {"pulse": 1e9, "age": -5}) == made.decide(1, {"pulse": 3.0, "age": 0})
 

@@ -43,20 +43,24 @@ def values(features: maps.Blocks, groups: int, seed: int = 0, size: float = 1.0)
 
 
 def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fraction = Fraction(1)) -> list[Any]:
-    shared: Any = (schema, features, groups, clip)
+    shared = (features, groups, clip)
     return [
         pooled.Averages(schema),
-        pooled.Gram(*shared),
-        pooled.Residuals(*shared, radius=0.5, discount=0.9, bound=0.7, values=values(features, groups)),
-        pooled.Residuals(*shared, radius=0.01, discount=0.9, bound=0.7, values=values(features, groups, 1, 50.0)),
+        pooled.Gram(schema, *shared),
+        pooled.Residuals(schema, *shared, radius=0.5, discount=0.9, bound=0.7, values=values(features, groups)),
+        pooled.Residuals(
+            schema, *shared, radius=0.01, discount=0.9, bound=0.7, values=values(features, groups, 1, 50.0)
+        ),
     ]
 
 
 def dataset(schema: Schema, units: Sequence[Unit], positions: Any = None) -> Trajectories:
     size = [unit["actions"].shape[1] for unit in units]
     positions = np.repeat(np.arange(len(units)) if positions is None else positions, size)
-    steps = {k: np.concatenate([unit[k] for unit in units], axis=1) for k in ("states", "actions", "rewards")}
-    rest = {k: np.concatenate([unit[k] for unit in units]) for k in ("lengths", "endings", "final")}
+    steps: dict[str, Any] = {
+        k: np.concatenate([unit[k] for unit in units], axis=1) for k in ("states", "actions", "rewards")
+    }
+    rest: dict[str, Any] = {k: np.concatenate([unit[k] for unit in units]) for k in ("lengths", "endings", "final")}
     return Trajectories(schema, len(units), [Block(units=positions, **steps, **rest)])
 
 

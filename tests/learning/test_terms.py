@@ -196,7 +196,7 @@ class TestCosine:
         assert float(terms.cosine(np.array([angle]))[0]) == pytest.approx(math.cos(angle), abs=1e-10)
 
     def test_it_stays_within_one_where_the_cosine_is_one(self) -> None:
-        found = terms.cosine(np.arange(-50, 50) * math.pi)
+        found = terms.cosine(np.arange(-50.0, 50.0, dtype=np.float64) * math.pi)
         assert np.abs(found).max() <= 1
         assert np.abs(found).min() > 1 - 1e-10
 

@@ -52,14 +52,19 @@ class Described:
     def noise_of(self, name: str) -> Any:
         return self.noise[name] / 2.0**32
 
-    def estimate(self, G: Any, b: Any, s2: float, t2: float) -> tuple[Any, Any]:
+    def estimate(self, G: Any, b: Any, s2: float, t2: float, part: str) -> tuple[Any, Any]:
         """Mean (p,) and covariance (p, p) of θ."""
         U = self.span
         G, b, r = U @ G @ U.T, U @ b, len(self.span)
         weights = np.linalg.lstsq(self.matrices, G.ravel(), rcond=1e-6)[0]
         G = (self.matrices @ weights).reshape(r, r)
         values, vectors = np.linalg.eigh(G)
-        G = vectors @ np.diag(np.maximum(values + (self.given.e or 0.0) / 2, 0.0)) @ vectors.T
+        most = len(curators.part_of(self.world.units, part)) * self.schema.per_unit
+        low, high = 0.0, 1e12 * (np.maximum(values, 0.0).sum() > most)
+        for _ in range(200):  # what to take off, by bisection
+            middle = (low + high) / 2
+            low, high = (middle, high) if np.maximum(values - middle, 0.0).sum() > most else (low, middle)
+        G = vectors @ np.diag(np.maximum(values - low, 0.0) + (self.given.e or 0.0) / 2) @ vectors.T
         tau2, length = 1 / (20 * self.given.ridge), r / (40 * self.given.ridge)
         for _ in range(3):
             N = (t2 + s2 * self.D * length / r**2) * np.eye(r) + G / 4
@@ -94,7 +99,7 @@ class Described:
             G, b = self.sums(h, lambda x, t, power=power: ((V[t] - mid) / half) ** power, one, first)
             G, b = G + self.blocks(self.noise_of(names[0])), b + self.blocks(self.noise_of(names[1]))
             shift, self.given = self.given, vapvi.Parameters(self.given.features, ridge=self.given.ridge)
-            found.append(self.phi @ self.estimate(G, b, 2 * self.scale[names[0]], self.scale[names[1]])[0])
+            found.append(self.phi @ self.estimate(G, b, 2 * self.scale[names[0]], self.scale[names[1]], first)[0])
             self.given = shift
         variance = np.clip(found[0], 0, 1) - np.clip(found[1], -1, 1) ** 2
         return np.sqrt(np.maximum(1.0, half**2 * variance))
@@ -137,7 +142,7 @@ class Described:
         added = self.noise_of(name)
         Z = self.blocks(added[..., :-1])
         G, b = G + (Z + Z.T) / 2, b + self.blocks(added[..., -1]) / self.alpha
-        theta, cov = self.estimate(G, b, self.scale[name], self.scale[name] / self.alpha**2)
+        theta, cov = self.estimate(G, b, self.scale[name], self.scale[name] / self.alpha**2, given.parts[1])
         score = mid + half * self.phi @ theta + known
         variance = np.einsum("sap,pq,saq->sa", self.phi, cov, self.phi)
         K = self.world.units - self.world.units // 2 if given.split else self.world.units
@@ -216,7 +221,13 @@ class TestBackward:
             rule_of(vapvi.learn(Curator(world.trajectories, little.rho), little, vapvi.Parameters(features)))
             for _ in range(10)
         ]
-        assert np.mean([rule.learned.mean() for rule in found]) < 0.1
+        assert np.mean([rule.learned.mean() for rule in found]) < 0.01
+
+    def test_a_hundred_actions_are_not_taken_for_one_that_stands_out(self) -> None:
+        mdp, little = simulation.paper_mdp(0), Concentrated(Fraction(1, 1000))
+        block = simulation.sample(mdp, 50, np.random.default_rng(0))
+        curator = Curator(Trajectories(mdp.schema, 50, [block]), little.rho)
+        assert rule_of(vapvi.learn(curator, little, vapvi.Parameters(mdp.features))).learned.mean() < 0.05
 
     def test_the_fallback_is_the_action_that_was_seen_most(self) -> None:
         rng, units = np.random.default_rng(0), 400
@@ -306,6 +317,18 @@ class TestEstimate:
         np.testing.assert_allclose(one.variance, other.variance, atol=1e-4)
         best, rest = np.zeros(len(one.mean), dtype=int), np.ones(len(one.mean), dtype=int)
         np.testing.assert_allclose(one.between(best, rest), other.between(best, rest), atol=1e-3)
+
+
+class TestPossible:
+    @pytest.mark.parametrize("most", [0.5, 3.0, 100.0])
+    def test_nothing_that_is_possible_is_nearer(self, most: float) -> None:
+        rng = np.random.default_rng(0)
+        given = rng.normal(size=6) * 3
+        found = vapvi_finite.possible(given, most)
+        assert found.min() >= 0
+        assert found.sum() <= most + 1e-12
+        others = rng.dirichlet(np.full(7, 0.3), 20_000)[:, :6] * most  # with a share for what is not used up
+        assert ((given - found) ** 2).sum() <= ((given - others) ** 2).sum(axis=1).min() + 1e-9
 
 
 class TestRange:

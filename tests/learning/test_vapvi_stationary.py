@@ -49,6 +49,10 @@ def rich() -> maps.Blocks:
     return maps.usual(glucose.VECTOR, len(glucose.DOSES), 1000, Fraction(1))
 
 
+def visited(episodes: int) -> Any:
+    return glucose.sample(episodes, 2).states.reshape(-1, 6)
+
+
 def pooled(made: policy.Policy) -> policy.Pooled:
     assert isinstance(made.rule, policy.Pooled)
     return made.rule
@@ -146,15 +150,15 @@ class TestLearn:
         parameters = Parameters(features, rounds=40, discount=0.7, clip=1e3, radius=500.0, support=0.0, ridge=1e-3)
         made = vapvi_stationary.learn(ZeroNoise(glucose.data(300, 1)), RHO, parameters)
         reference = glucose.not_private(300, 1, features, rounds=40, discount=0.7)
-        states = glucose.sample(100, 2).states.reshape(-1, 6)
+        states = visited(100)
         expected = reference(0, states, np.random.default_rng())
-        assert (pooled(made).choose(0, states)[0] == expected).mean() > 0.97
+        assert (pooled(made).judge(0, states)[0] == expected).mean() > 0.97
 
     def test_where_everything_is_noise_every_decision_says_so(self) -> None:
         budget = Concentrated(Fraction(1, 10**6))
         for seed in range(5):
             made = vapvi_stationary.learn(Curator(line(200, seed), budget.rho), budget, Parameters(PLAIN, rounds=8))
-            assert not pooled(made).choose(0, np.linspace(-1, 1, 50)[:, None])[1].any()
+            assert not pooled(made).judge(0, np.linspace(-1, 1, 50)[:, None])[1].any()
 
     def test_an_action_that_nobody_takes_is_not_chosen(self) -> None:
         data = line(2000)
@@ -162,7 +166,7 @@ class TestLearn:
         never = replace(data, schema=replace(data.schema, actions=3), blocks=[block])
         features = maps.Blocks(LINE, 3, ("1", "x"))
         made = vapvi_stationary.learn(Curator(never, Fraction(10)), Concentrated(Fraction(10)), Parameters(features))
-        assert (pooled(made).choose(0, np.linspace(-1, 1, 99)[:, None])[0] < 2).all()
+        assert (pooled(made).judge(0, np.linspace(-1, 1, 99)[:, None])[0] < 2).all()
 
     def test_groups_of_steps_tell_a_change_apart(self) -> None:
         data = line(4000)
@@ -179,14 +183,16 @@ class TestLearn:
         made = vapvi_stationary.learn(Curator(glucose.data(50, 1), Fraction(1)), RHO, Parameters(rich(), rounds=2))
         read = policy.parse(made.canonical())
         assert read.canonical() == made.canonical()
-        states = glucose.sample(50, 2).states.reshape(-1, 6)
-        for one, other in zip(pooled(made).choose(3, states), pooled(read).choose(3, states), strict=True):
+        states = visited(50)
+        for one, other in zip(pooled(made).judge(3, states), pooled(read).judge(3, states), strict=True):
             assert (one == other).all()
 
     def test_doctors_are_surpassed_where_budget_and_patients_are_plenty(self) -> None:
         budget = Concentrated(Fraction(100))
-        made = vapvi_stationary.learn(Curator(glucose.data(1000, 1001), budget.rho), budget, Parameters(rich()))
-        assert glucose.value(made) > glucose.copied() + 2.0
+        curator = Curator(glucose.data(800, 1001), budget.rho)
+        made = vapvi_stationary.learn(curator, budget, Parameters(rich(), rounds=12))
+        learned = glucose.valued(lambda step, states, _: pooled(made).judge(step, states)[0], 2000)
+        assert learned > glucose.valued(glucose.clinician, 2000) + 1.5
 
     def test_the_curators_totals_do_not_depend_on_the_order_of_patients(self) -> None:
         data = glucose.data(60, 3)

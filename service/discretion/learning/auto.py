@@ -5,7 +5,7 @@ units n and at ρ. It never looks at a record, so choosing costs nothing and tel
 compare, and a certificate's reader does.
 
 The switch between the two learners of discrete states was measured on public problems (docs/utility.md): counting
-transitions needs a number for each (s, a, s′) and wins where states are few for the data, n√ρ ≥ 2·S^1.5·A; else
+transitions needs a number for each (s, a, s′) and wins where states are few for the data, n√ρ ≥ ½·S^1.5·A; else
 advantages, one number for each (s, a), stand out of the noise earlier.
 """
 
@@ -15,7 +15,7 @@ from math import sqrt
 from typing import Final
 
 from discretion import errors
-from discretion.learning import apvi, features, learners, vapvi
+from discretion.learning import apvi, features, learners, pae, terms, vapvi
 from discretion.learning.curator import Pure, Share
 from discretion.learning.reader import Document
 from discretion.learning.trajectories import Schema, Vector
@@ -23,8 +23,7 @@ from discretion.privacy import rho as amounts
 
 NAME: Final = "auto"
 RULE: Final = 1  # a later rule gets another number, so that this one can be checked for ever
-_PAE: Final = "dp-pae"
-_ENOUGH: Final = 2  # n√ρ/(S^1.5·A) from which transitions are counted
+_ENOUGH: Final = Fraction(1, 2)  # n√ρ/(S^1.5·A) from which transitions are counted
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,9 @@ def _of_states(schema: Schema, units: int, rho: Fraction, given: Document) -> _F
     figure = units * sqrt(rho) / (states * sqrt(states) * actions)
     told = f"n√ρ/(S^1.5·A) = {figure:.3g}, with n = {units}, S = {states}, A = {actions}"
     if units**2 * rho >= _ENOUGH**2 * states**3 * actions**2:
-        return apvi.NAME, given, f"{told}, is at least {_ENOUGH}: enough to count transitions."
-    few = f"{told}, is below {_ENOUGH}: too little for every transition, so advantages are estimated."
-    return _PAE, given, few
+        return apvi.NAME, given, f"{told}, is at least 1/2: enough to count transitions."
+    few = f"{told}, is below 1/2: too little for every transition, so advantages are estimated."
+    return pae.NAME, given, few
 
 
 def _of_vectors(vector: Vector, actions: int, units: int, privacy: Share, given: Document) -> _Found:
@@ -88,4 +87,5 @@ def _of_vectors(vector: Vector, actions: int, units: int, privacy: Share, given:
         f"Vector states without given features: all steps are pooled, and n = {units} at ρ = {rho} carries "
         f"{usual.width} features of the declared columns."
     )
-    return vapvi.NAME, stationary | {"features": {"kind": "blocks", "terms": list(usual.terms)}}, reason
+    blocks = {"kind": "blocks", "terms": list(map(terms.document, usual.terms))}
+    return vapvi.NAME, stationary | {"features": blocks}, reason

@@ -33,7 +33,7 @@ from discretion.privacy import events
 
 BITS: Final = 16
 ONE: Final = 1 << BITS  # steps of the grid in one radius
-OCTAVES: Final = (-12, 6)  # sizes are told apart from 2⁻¹² to 2⁶ of the unit they are measured in
+OCTAVES: Final = (-14, 12)  # sizes are told apart from 2⁻¹⁴ to 2¹² of the unit they are measured in
 PER_OCTAVE: Final = 4
 EDGES: Final = 2.0 ** (np.arange(OCTAVES[0] * PER_OCTAVE, OCTAVES[1] * PER_OCTAVE + 1) / PER_OCTAVE)
 _LARGEST: Final = 2.0**100  # of a released number: nothing overflows below it
@@ -244,7 +244,7 @@ class Surprises(_Clipped):
 class Sizes:
     """How long the units' vectors are before they are cut, in units of their radius: a histogram with geometric bins.
 
-    Bin 0 is for lengths up to 2⁻¹², the last for those beyond 2⁶.
+    Bin 0 is for lengths up to 2⁻¹⁴, the last for those beyond 2¹².
     """
 
     of: Returns | Surprises

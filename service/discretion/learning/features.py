@@ -6,13 +6,13 @@ Grams over such features are block-diagonal, and blocks that are zero for every 
 | map      | states              | group g            | ψ                                        | dimension d |
 |----------|---------------------|--------------------|------------------------------------------|-------------|
 | `Table`  | discrete            | one                | φ[s, a] as given                         | d           |
-| `Blocks` | vector              | the action         | chosen columns scaled to [−1, 1], and 1  | A·p         |
+| `Blocks` | vector              | the action         | terms within ±1 (see `terms`)            | A·p         |
 | `Bins`   | vector              | (cell, action)     | 1                                        | cells·A     |
 
 The proofs need ‖φ‖ ≤ 1, and they need it of the numbers that are summed. So ψ is truncated toward zero to multiples of
 2⁻¹⁶: no coordinate grows, and the integer norm is checked exactly. `Table` and `Bins` have finitely many states and are
-looked up; `Blocks` is computed record by record with elementwise operations only (each correctly rounded by IEEE 754),
-so that a record's ψ never depends on its neighbours.
+looked up; `Blocks` is computed record by record with elementwise operations only (each correctly rounded by IEEE 754)
+and products that add up exactly, so that a record's ψ never depends on its neighbours.
 """
 
 import itertools
@@ -31,6 +31,7 @@ from discretion.learning import terms as languages
 from discretion.learning.trajectories import (
     CONSTANT,
     Block,
+    BoolArray,
     Discrete,
     FloatArray,
     IntArray,
@@ -140,6 +141,8 @@ class Bins:
         for column, cuts in self.edges:
             if column not in self.vector.columns:
                 raise errors.InvalidFeatures(f"Bins name the column {column!r}, which the states do not have.")
+            if column in self.vector.missing:
+                raise errors.InvalidFeatures(f"The column {column!r} may be missing, and then has no cell; use blocks.")
             low, high = self.vector.bounds[self.vector.columns.index(column)]
             ascending = all(a < b for a, b in itertools.pairwise(cuts))
             if not cuts or not ascending or not low < cuts[0] <= cuts[-1] < high:
@@ -360,10 +363,14 @@ class _Binned:
 
     def __iter__(self) -> Iterator[Block]:
         for block in self.blocks.blocks:
-            missing = np.isnan(np.asarray(block.states, dtype=np.float64)).any(axis=-1)
-            lost = np.isnan(np.asarray(block.final, dtype=np.float64)).any(axis=-1)
+            missing = self._missing(block.states)
+            lost = self._missing(block.final)
             states = np.where(missing, -1, self.bins.cells(block.states))
             yield replace(block, states=states, final=np.where(lost, -1, self.bins.cells(block.final)))
+
+    def _missing(self, states: NDArray[np.generic]) -> BoolArray:
+        nothing = np.isnan(np.asarray(states, dtype=np.float64)) & self.bins.vector.complete
+        return np.asarray(nothing.any(axis=-1))
 
 
 def binned(trajectories: Trajectories, bins: Bins) -> Trajectories:

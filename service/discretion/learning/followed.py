@@ -13,7 +13,8 @@ For replacing one unit, v and v′ being its two contributions on the integer gr
 * a histogram: one bin a unit, ≤ 2;
 * a number z in [−1, 1] with its square: with a = |z − z′| and |z + z′| ≤ 2 − a the squared distance is
   a² + a²(z + z′)² ≤ a²(1 + (2 − a)²), which rises up to a = 2, where it is 4. The square is free. (On the grid z² is
-  rounded down: that moves a²(z + z′)² by at most 4(2 − a)/ONE + 1/ONE², and short of a = 2 the slack is larger.)
+  rounded down: that moves a²(z + z′)² by at most 4(2 − a)/ONE + 1/ONE², and short of a = 2 the slack is larger.) A
+  further number in [−¼, ¼] adds at most ¼.
 
 Radii, tables and choices handed in were released before; whatever they hold, the bounds hold, because lengths are
 checked in integers. Each contribution is a function of its unit's own records, bit for bit: look-ups, elementwise
@@ -31,7 +32,7 @@ from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, Int
 from discretion.privacy import events
 
 ONE: Final = 1 << 20  # steps of the grid in a radius
-EDGES: Final = 2.0 ** (np.arange(-24, 41) / 2)  # of the histogram of scores, in rewards' widths
+EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in rewards' widths
 _MOST: Final = float(1 << 9)  # radii that one record may add: 2²⁹ · 10⁷ records of a unit stay below 2⁵³
 _LARGEST: Final = 2.0**100
 
@@ -216,11 +217,11 @@ class _Summed:
 
 @dataclass(frozen=True, eq=False)
 class Sizes(_Summed):
-    """Of each unit: how many visits followed the policy, how many there were, and Σ r² of them; each over H·m."""
+    """Of each unit: how many visits followed the policy, how many there were, Σ r² and Σ r⁴; each over H·m."""
 
-    squared_sensitivity = Fraction(3)
-    name = "number of steps, of those that followed the policy, and squared rewards, of each patient"
-    shape = (3,)
+    squared_sensitivity = Fraction(4)
+    name = "number of steps, of those that followed the policy, and size of rewards, of each patient"
+    shape = (4,)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         seen = visits(block)
@@ -228,7 +229,8 @@ class Sizes(_Summed):
         share = ONE // (self.schema.horizon * self.schema.per_unit)
         partial[0] += int(followed.sum()) * share
         partial[1] += len(followed) * share
-        partial[2] += int(np.trunc(np.minimum(seen.rewards**2, 1.0) * share).sum())
+        for index, power in ((2, 2), (3, 4)):
+            partial[index] += int(np.trunc(np.minimum(seen.rewards**power, 1.0) * share).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,6 +348,27 @@ class Arrivals(_Summed):
 
 
 @dataclass(frozen=True, eq=False)
+class Transitions(_Summed):
+    """How often each cell led to each place, or (last column) to the end; over the radius."""
+
+    radius: float = 1.0
+
+    squared_sensitivity = Fraction(2)
+    name = "where the policy's decisions lead to, every patient up to a set length"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count * (self.schema.actions + 1) + 1, self.schema.count + 2)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        chosen = self.judged.chosen(block)
+        seen, taken, states = chosen.visits, chosen.any_step, self.schema.count
+        reached = np.append(chosen.place, states + 1)[seen.successors[taken]]
+        cells = chosen.cells[taken] * (states + 2) + reached
+        self._collect(partial, seen.units[taken], cells, _integers(np.ones(len(cells)), self.radius))
+
+
+@dataclass(frozen=True, eq=False)
 class Targets(_Summed):
     """Σ over the visits of each cell of r, or of values(s′) − centre; behind the cells, half the sum over all cells."""
 
@@ -376,33 +399,54 @@ class Targets(_Summed):
 
 @dataclass(frozen=True, eq=False)
 class Scores(_Summed):
-    """z and z² of each unit, z being its trajectories' mean score minus a centre, over the radius, cut to [−1, 1].
+    """z, z² and y/4 of each unit, z being its trajectories' mean score minus a centre, over the radius, cut to [−1, 1],
+    and y likewise their mean V₁(s₁).
 
-    A trajectory's score is V₁(s₁) + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy.
+    A trajectory's score is V₁(s₁) + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy, h
+    being their own step; or, with weights for each step, + Σ_h weight_h(s)·(…) over all h whose cell is the visit's.
     """
 
     values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
-    weights: FloatArray  # (S + 1,) by place
+    weights: FloatArray  # (S + 1,) by place, or (H, S + 1)
+    cells: IntArray | None = None  # (H, S) with weights for each step: the cell of the policy's decision
     centre: float = 0.0
     radius: float = 1.0
 
-    squared_sensitivity = Fraction(4)
-    name = "what the policy would have earned each patient, and its square"
-    shape = (2,)
+    squared_sensitivity = Fraction(17, 4)
+    name = "what the policy would have earned each patient, its square, and what was expected at the start"
+    shape = (3,)
 
     def scores(self, block: Bounded) -> tuple[IntArray, FloatArray, IntArray]:
         """Of each record: its unit and its part of the score, on the grid; of each unit: its trajectories."""
         chosen = self.judged.chosen(block)
         seen = chosen.visits
-        places = np.append(chosen.place, self.schema.count)
-        begun, led = self.values[seen.steps, seen.states], self.values[seen.steps + 1, seen.successors]
-        part = np.where(chosen.own_step, self.weights[places[seen.states]] * (seen.rewards + led - begun), 0.0)
-        part = part + np.where(seen.starts, begun - self.centre, 0.0)
+        part = self._pooled(chosen) if self.cells is not None else self._own(chosen)
+        part = part + np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
         return seen.units, _integers(part, self.radius), np.bincount(seen.units[seen.starts], minlength=seen.count)
+
+    def _own(self, chosen: Chosen) -> FloatArray:
+        seen, weights = chosen.visits, self.weights[chosen.place]
+        change = self.values[seen.steps + 1, seen.successors] - self.values[seen.steps, seen.states]
+        return np.where(chosen.own_step, weights[seen.states] * (seen.rewards + change), 0.0)
+
+    def _pooled(self, chosen: Chosen) -> FloatArray:
+        seen, total = chosen.visits, np.zeros(len(chosen.visits.units))
+        assert self.cells is not None
+        for step, cells in enumerate(self.cells):
+            weight = self.weights[step, chosen.place][seen.states]
+            change = self.values[step + 1, seen.successors] - self.values[step, seen.states]
+            stands = chosen.any_step & (cells[seen.states] == chosen.cells)
+            total += np.where(stands, weight * (seen.rewards + change), 0.0)
+        return total
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         owners, whole, divisor = self.scores(block)
         _add_with_squares(partial, owners, whole, divisor)
+        seen = visits(block)
+        start = np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
+        mean = np.bincount(owners, weights=_integers(start, self.radius), minlength=len(divisor))
+        mean = np.trunc(mean / np.maximum(divisor, 1) / 4)
+        partial[2] += int(np.clip(mean, -ONE // 4, ONE // 4).sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,7 +145,7 @@ def _trusted(release: Counted, trust: float) -> _Rows:
 def _likely(table: _Rows, levels: FloatArray) -> Groups:  # (R·(S+1),)
     """The group of each cell: how likely its successor is after the other actions; 0 where there are none."""
     size, columns = table.transitions.size, table.columns
-    some, others = table.others(np.arange(size)[denoising.sampled(size, columns)])
+    some, others = table.others(np.arange(0, size, denoising.sampled(size, columns).step))
     some = some.only(others > 0)
     group = np.zeros(size, dtype=np.int8)
     if not len(some):
@@ -173,7 +173,7 @@ def model(release: Counted, trust: float) -> Model:
         return Model(table.rows, table.visits, kernel, variance)
     levels = denoising.levels(float(np.clip(math.sqrt(table.variance) / 2 / np.median(table.visits), *_SMALLEST)))
     group = _likely(table, levels)
-    learned = np.arange(size)[denoising.sampled(size, columns)]
+    learned = np.arange(0, size, denoising.sampled(size, columns).step)
     start = denoising.sparse_start(levels, columns)
     mixture = denoising.fit(
         table.own(learned, group[learned]), start, levels, groups=len(_LIKELY) + 2, mass=1 / columns

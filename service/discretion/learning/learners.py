@@ -11,12 +11,10 @@ from discretion.learning.trajectories import Schema
 from discretion.privacy import events
 
 Parameters = (
-    apvi.Parameters
-    | apvi_stationary.Parameters
-    | vapvi.Parameters
-    | vapvi_stationary.Parameters
-    | pae.Parameters
+    apvi.Parameters | apvi_stationary.Parameters | vapvi.Parameters | vapvi_stationary.Parameters | pae.Parameters
 )
+
+Derivable = apvi.Parameters | apvi_stationary.Parameters  # what they release is good for further policies
 
 PER_STEP: Final = "per_step"
 STATIONARY: Final = "stationary"
@@ -76,6 +74,13 @@ def warnings(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     """What speaks against a training with these constants, in public quantities; most learners have nothing to say."""
     found = getattr(_of(parameters), "warnings", None)
     return [] if found is None else list(found(schema, units, privacy, parameters))
+
+
+def derive(curator: Curator, privacy: Share, drawn: Derivable, parameters: Derivable) -> Policy:
+    """A further policy from what a training with the parameters `drawn` was told."""
+    learner = _of(drawn)
+    derived: Policy = learner.derive(learner.draw(curator, privacy, drawn), curator.schema, parameters)
+    return derived
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> Policy:

@@ -43,16 +43,18 @@ from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Sc
 from discretion.privacy import events
 
 NAME: Final = "dp-pae"
-MAX_CELLS: Final = 20_000_000
+MAX_CELLS: Final = 10_000_000
 
 # Switches in k, and what they decide.
 _FREQUENT: Final = Fraction(1, 20)  # below: only the most frequent actions
 _COUNTING: Final = Fraction(7, 10)  # below: counting gets a larger share
-_POOLING: Final = Fraction(2)  # below: actions are taken to have effects in common over states
+_POOLING: Final = Fraction(2)  # below: actions are taken to have effects in common over states, and rare ones avoided
 _IMPROVING: Final = Fraction(6)  # from here on: a second round around the improved value
 
-_RETURNS_AT, _SURPRISES_AT, _IMPROVEMENT_AT = 0.75, 0.4, 0.6  # quantiles of lengths that are cut at
+# Quantiles of lengths that are cut at; surprises later where there is an improvement, since noise matters less there.
+_RETURNS_AT, _SURPRISES_AT, _LATER_AT, _IMPROVEMENT_AT = 0.75, 0.4, 0.7, 0.6
 _PER_VISIT: Final = 0.6  # of a patient's squared length that is spread over visits, the rest being the mean's
+_ANYTHING: Final = 4.0  # deviations by which all counts together must exceed noise before any is believed
 _STEP: Final = 0.2  # the most that an improvement moves a value, of the range of returns
 
 
@@ -62,13 +64,13 @@ class Parameters:
 
     pessimism: float = 0.5  # deviations subtracted from an estimated advantage
     support: float = 0.5  # deviations of noise that an action's estimated count must exceed
-    floor: float = 0.06  # the least share of a state's visits of an action that may be chosen
+    floor: float = 0.03  # the least share of a state's visits of an action that may be chosen; twice that for small k
     reward: rewards.Known | None = None
 
     def __post_init__(self) -> None:
         checks.number(self.pessimism, "pessimism", low=0.0)
         checks.number(self.support, "support", low=0.0)
-        checks.number(self.floor, "floor", low=0.0, high=1.0)
+        checks.number(self.floor, "floor", low=0.0, high=0.5)
         rewards.check_kind(self.reward)
 
 
@@ -199,6 +201,7 @@ class _Asking:
         self.queries = queries(curator.schema, curator.units, privacy, parameters)
         self.pooled = isinstance(privacy, Concentrated) and not _above(_POOLING, self.schema, curator.units, privacy)
         self.span = float(np.subtract(*returns_range(self.schema)[::-1]))
+        self.unit = self.span / 64  # that lengths are measured in, so that short ones are on the grid
         self.per_unit = 1.0  # visits
 
     def ask(self, name: str, statistic: Statistic | None = None) -> tuple[FloatArray, float]:
@@ -219,26 +222,30 @@ class _Asking:
         noisy, deviation = self.ask("coverage")
         denoised = shrinkage.counts(noisy, deviation)
         supported = denoised > self.parameters.support * deviation
-        supported &= denoised >= self.parameters.floor * denoised.sum(axis=1, keepdims=True)
+        floor = self.parameters.floor * (2 if self.pooled else 1)
+        supported &= denoised >= floor * denoised.sum(axis=1, keepdims=True)
+        supported &= noisy.sum() > _ANYTHING * deviation * math.sqrt(noisy.size)
         scale = self.per_unit * self.curator.units / max(float(denoised.sum()), 1.0)
         return _Counted(denoised * scale, supported)
 
     def returns(self, centre: float) -> _Summed:
         gamma, reward = discount(self.schema), self.parameters.reward
-        cut = self._cut("return sizes", clipped.Returns(self.schema, gamma, centre, self.span, reward), _RETURNS_AT)
+        cut = self._cut("return sizes", clipped.Returns(self.schema, gamma, centre, self.unit, reward), _RETURNS_AT)
         return self._sums("returns", clipped.Returns(self.schema, gamma, centre, cut.radius, reward), cut)
 
     def surprises(self, values: FloatArray, *, rewarded: bool = True) -> _Summed:
-        name, quantile = ("surprise", _SURPRISES_AT) if rewarded else ("improvement", _IMPROVEMENT_AT)
+        name, quantile = "improvement", _IMPROVEMENT_AT
+        if rewarded:
+            name, quantile = "surprise", _LATER_AT if "improvement" in self.queries else _SURPRISES_AT
         gamma, reward = discount(self.schema), self.parameters.reward if rewarded else None
-        uncut = clipped.Surprises(self.schema, gamma, values, self.span, rewarded, reward)
+        uncut = clipped.Surprises(self.schema, gamma, values, self.unit, rewarded, reward)
         cut = self._cut(f"{name} sizes", uncut, quantile)
         short = clipped.Surprises(self.schema, gamma, values, cut.radius, rewarded, reward)
         return self._sums("surprises" if rewarded else name, short, cut)
 
     def _cut(self, name: str, uncut: clipped.Returns | clipped.Surprises, quantile: float) -> shrinkage.Cut:
         histogram, deviation = self.ask(name, clipped.Sizes(uncut))
-        return shrinkage.cut(histogram, deviation, quantile).times(self.span)
+        return shrinkage.cut(histogram, deviation, quantile).times(self.unit)
 
     def _sums(self, name: str, statistic: clipped.Returns | clipped.Surprises, cut: shrinkage.Cut) -> _Summed:
         """Shortened by the mean factor `kept`, so scaled back by it."""

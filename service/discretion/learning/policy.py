@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 import rfc8785
+from numpy.typing import NDArray
 
 from discretion import errors
 from discretion.learning import terms
@@ -28,6 +29,7 @@ FALLBACK: Final = "fallback"
 _DECIMALS: Final = 6  # of scores: finer digits carry noise only
 
 Document = dict[str, Any]
+Judgement = tuple[IntArray, BoolArray, FloatArray]  # (R,) each: actions, whether learned, scores
 State = int | Mapping[str, float | None]  # a column that may be missing is None where it is
 
 
@@ -52,6 +54,10 @@ class Table:
         cell = int(self.bins.cells(np.asarray(state))) if self.bins else int(state)
         return int(self.decisions[step, cell]), bool(self.learned[step, cell]), float(self.scores[step, cell])
 
+    def judge(self, step: int, states: NDArray[np.generic]) -> Judgement:
+        cells = self.bins.cells(states) if self.bins else np.asarray(states, dtype=np.int64)
+        return self.decisions[step, cells], self.learned[step, cells], self.scores[step, cells]
+
 
 @dataclass(frozen=True, eq=False)
 class Linear:
@@ -63,12 +69,15 @@ class Linear:
     width: float
 
     def decide(self, step: int, state: FloatArray | int) -> tuple[int, bool, float]:
-        psi = self.features.psi(np.asarray(state)[None, :])
-        scores = self.scores[step].of(psi)[:, 0]
-        learned = bool(scores.max() > 0)
-        action = int(scores.argmax() if learned else self.scores[step].spread(psi)[:, 0].argmin())
-        steps = len(self.scores) - step
-        return action, learned, round(float(scores[action]) * self.width + self.low * steps, _DECIMALS)
+        return _first(self.judge(step, np.asarray(state)[None, :]))
+
+    def judge(self, step: int, states: NDArray[np.generic]) -> Judgement:
+        psi = self.features.psi(states)
+        scores = self.scores[step].of(psi)
+        learned = scores.max(axis=0) > 0
+        actions = np.where(learned, scores.argmax(axis=0), self.scores[step].spread(psi).argmin(axis=0))
+        chosen = scores[actions, np.arange(len(psi))] * self.width + self.low * (len(self.scores) - step)
+        return actions, learned, np.round(chosen, _DECIMALS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +90,17 @@ class Pooled:
     width: float  # rewards are scaled by r = width·x, so that the end is worth nothing
 
     def decide(self, step: int, state: FloatArray | int) -> tuple[int, bool, float]:
-        actions, learned, scores = self.choose(step, np.asarray(state)[None, :])
-        return int(actions[0]), bool(learned[0]), float(scores[0])
+        return _first(self.judge(step, np.asarray(state)[None, :]))
 
-    def choose(self, step: int, states: FloatArray) -> tuple[IntArray, BoolArray, FloatArray]:
-        """The same for many states (R, columns) at once."""
+    def judge(self, step: int, states: NDArray[np.generic]) -> Judgement:
         score = self.groups[step * len(self.groups) // self.horizon]
         actions, learned, scores = score.choose(self.features.psi(states))
         return actions, learned, np.round(scores * self.width, _DECIMALS) + 0.0
+
+
+def _first(judged: Judgement) -> tuple[int, bool, float]:
+    actions, learned, scores = judged
+    return int(actions[0]), bool(learned[0]), float(scores[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +120,10 @@ class Policy:
         action, learned, score = self.rule.decide(step - 1, self._checked(state))
         label = self.labels[action] if self.labels else None
         return Decision(action, label, LEARNED if learned else FALLBACK, score)
+
+    def judge(self, step: int, states: NDArray[np.generic]) -> Judgement:
+        """The same for many states within the schema, (R,) or (R, columns): actions, whether learned, and scores."""
+        return self.rule.judge(step - 1, states)
 
     def _checked(self, state: State) -> FloatArray | int:
         if isinstance(self.states, Discrete):

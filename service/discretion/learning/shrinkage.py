@@ -32,7 +32,7 @@ _PRIORS: Final = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # τ of advantages, likewis
 _EFFECTS: Final = (0.02, 0.05, 0.1, 0.2)  # prior deviations of β, likewise
 _COMMON: Final = 3.0  # of μ_s, likewise
 _SLOPE: Final = 0.5  # of the effects that grow with the value, relative to the constant ones
-_EVIDENCE: Final = 2 * math.log(20)  # odds of 20 to 1, as twice a logarithm, before anything counts as known
+_EVIDENCE: Final = 2 * math.log(3)  # odds of 3 to 1, as twice a logarithm, before actions count as told apart
 _TINY: Final = 1e-300
 _FLAT: Final = 1e3  # as good as no prior
 
@@ -54,7 +54,7 @@ class Cut:
 
 def cut(histogram: FloatArray, deviation: float, quantile: float) -> Cut:
     """A quantile of the noisy sizes; bins that hold no more than noise are taken as empty."""
-    held = np.where(histogram > 2 * deviation, histogram, 0.0)
+    held = np.where(histogram > 3 * deviation, histogram, 0.0)
     held[0] = 0.0  # next to nothing is next to nothing, however it is cut
     if not held.any():
         return Cut(1.0, 1.0, 1.0)
@@ -191,14 +191,17 @@ def advantages(
     unit = math.sqrt(spread)
     common = (_COMMON * unit) ** 2
     nothing = _modelled(seen, variance, counted, 0.0, common)
-    models = list(_models(seen, variance, counted, unit, None if value is None else _design(value, visits)))
-    most = max(model.likelihood for model in models)
-    odds = np.array([math.exp((model.likelihood - most) / 2) for model in models])
+    models = _models(seen, variance, counted, unit, None if value is None else _design(value, visits))
+    most, total = -math.inf, 0.0
     mean, square = np.zeros(seen.shape), np.zeros(seen.shape)
-    for model, weight in zip(models, odds / odds.sum(), strict=True):
+    for model in models:  # one at a time: there are many, and each is as large as the table
+        before, most = most, max(most, model.likelihood)
+        kept, weight = math.exp((before - most) / 2), math.exp((model.likelihood - most) / 2)
         expected, doubt = _posterior(model, seen, common)
-        mean += weight * expected
-        square += weight * (doubt + expected**2)
+        total = kept * total + weight
+        mean = kept * mean + weight * expected
+        square = kept * square + weight * (doubt + expected**2)
+    mean, square = mean / total, square / total
     return Estimates(mean, np.sqrt(np.maximum(square - mean**2, 0.0)), most > nothing.likelihood + _EVIDENCE)
 
 

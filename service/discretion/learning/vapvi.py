@@ -267,8 +267,10 @@ def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Po
 def _learn_normalised(curator: Curator, privacy: Share, parameters: Parameters, steps: list[_Plan]) -> policy.Policy:
     schema, features = curator.schema, parameters.features
     assert not isinstance(features, maps.Blocks)
-    margin = parameters.margin(curator.units)
-    constants = vapvi_finite.Constants(parameters.ridge, parameters.c, margin, parameters.e or 0.0)
+    half = curator.units // 2 if parameters.split else 0
+    most = ((half or curator.units) * schema.per_unit, (curator.units - half) * schema.per_unit)
+    margin, shift = parameters.margin(curator.units), parameters.e or 0.0
+    constants = vapvi_finite.Constants(parameters.ridge, parameters.c, margin, shift, most)
     learner = vapvi_finite.Backward(schema, features, parameters.reward, constants)
     if (first := _first(schema, privacy, parameters)) is not None:
         learner.hear_of_endings(*curator.ask(first))

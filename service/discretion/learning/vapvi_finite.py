@@ -5,7 +5,7 @@ the next step's released value (and of the reward, where it is observed): y = (x
 
 | symbol | here                                                                                                   |
 |--------|--------------------------------------------------------------------------------------------------------|
-| G, b   | the noisy Gram matrix and moment; G is projected on what a Gram matrix of these features can be         |
+| G, b   | the noisy Gram matrix and moment; G is projected on what a Gram matrix of so many records can be        |
 | s², t² | variance of the noise in an entry of G (before it is averaged with its transpose) and of b              |
 | θ      | E[y] = ψᵀθ, supposed to be of variance τ² = 1/20λ in every direction before the data is seen            |
 | N_j    | how far b_j is off G_jθ_j, squared: t² + s²·D‖θ‖²/r² + G_j/4, from the noise of b, that of G, and chance |
@@ -86,16 +86,26 @@ class Estimate:
         return np.sqrt((apart**2) @ self.directions)
 
 
-def estimate(sums: Noisy, geometry: whitening.Geometry | maps.Bins, ridge: float, shift: float = 0.0) -> Estimate:
-    """What the sums say of θ, the noise in them being known."""
+def possible(eigenvalues: FloatArray, most: float) -> FloatArray:  # (r,) → (r,)
+    """The nearest ones that a Gram matrix of so many records can have: none below zero, and no more in sum."""
+    descending = np.sort(eigenvalues)[::-1]
+    excess = (np.cumsum(descending) - most) / np.arange(1, len(descending) + 1)
+    return np.maximum(eigenvalues - max(0.0, float(excess.max())), 0.0)
+
+
+def estimate(
+    sums: Noisy, geometry: whitening.Geometry | maps.Bins, ridge: float, most: float = math.inf, shift: float = 0.0
+) -> Estimate:
+    """What the sums of at most so many records say of θ, the noise in them being known."""
     prior = 1.0 / (PRECISION * ridge)
     if isinstance(geometry, maps.Bins):
         gram, moment, along, freedom = sums.gram[:, 0, 0], sums.moment[:, 0], None, geometry.groups
     else:
         basis, freedom = geometry.basis, geometry.freedom
         gram, vectors = np.linalg.eigh(geometry.projected(basis @ sums.gram[0] @ basis.T))
-        moment, along = vectors.T @ (basis @ sums.moment[0]), geometry.coordinates @ vectors
-    gram = np.maximum(gram + shift / 2, 0.0)  # a Gram matrix has no eigenvalues below zero
+        moment, rows = vectors.T @ (basis @ sums.moment[0]), geometry.coordinates
+        along = (rows.reshape(-1, len(basis)) @ vectors).reshape(rows.shape)  # one product, not one a state
+    gram = possible(gram, most) + shift / 2
     mean, variance = _weights(gram, moment, sums, prior, freedom / len(gram) ** 2)
     if along is None:
         assert isinstance(geometry, maps.Bins)
@@ -127,6 +137,7 @@ class Constants:
     c: float
     margin: float  # D/K
     shift: float  # E
+    most: tuple[int, int]  # records of a step in D′ and in D, by public numbers
 
 
 @dataclass(frozen=True)
@@ -188,14 +199,15 @@ class Backward:
         return found.within(values), found, observed / found.half
 
     def deviation(self, found: Range, covariance: Answer, square: Answer, mean: Answer) -> TableDeviation:
-        ridge = self._constants.ridge
-        squared, first = (estimate(Noisy.of_pair(covariance, m), self._geometry, ridge).mean for m in (square, mean))
+        ridge, most = self._constants.ridge, self._constants.most[0]
+        pairs = (Noisy.of_pair(covariance, moment) for moment in (square, mean))
+        squared, first = (estimate(pair, self._geometry, ridge, most).mean for pair in pairs)
         variance = np.clip(squared, 0.0, 1.0) - np.clip(first, -1.0, 1.0) ** 2
         return TableDeviation(np.sqrt(np.maximum(1.0, found.half**2 * variance)))
 
     def improve(self, step: int, sums: Noisy, found: Range) -> None:
         constants = self._constants
-        estimated = estimate(sums, self._geometry, constants.ridge, constants.shift)
+        estimated = estimate(sums, self._geometry, constants.ridge, constants.most[1], constants.shift)
         score = found.middle + found.half * estimated.mean
         if self._reward is not None:
             score = score + self._reward.at(self._schema, step)

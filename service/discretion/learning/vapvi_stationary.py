@@ -48,16 +48,16 @@ from discretion.learning.trajectories import FloatArray, Schema, Vector
 from discretion.privacy import events
 
 NAME: Final = vapvi.NAME
-SHARES: Final = (1, 20, 29)
+SHARES: Final = (1, 18, 31)
 _REFERENCES: Final = 512  # public states over which the range of values is taken
 _EDGE: Final = 0.02  # of them above and below that range
 _HORIZON: Final = 1.6  # γ = 1 − 1.6/H: the steps that count, as a part of the horizon
-_RESIDUAL: Final = 2.0  # standard deviations of the reward to which a residual is cut
+_RESIDUAL: Final = 3.0  # standard deviations of the reward to which a residual is cut
 _CLIP: Final = 0.1  # of the horizon: the norm of a patient's Gram matrix
-_RADIUS: Final = 1.0  # of a patient's residuals, in residuals
-_FLOOR: Final = 0.7  # of the norm of the Gram matrix's noise: where eigenvalues end
+_RADIUS: Final = 0.7  # of a patient's residuals, in residuals
+_FLOOR: Final = 0.5  # of the norm of the Gram matrix's noise: where eigenvalues end
 _SMOOTH: Final = 0.5  # of the norm of the noise: the ridge of the shares' regression
-_SIGNAL: Final = 4.0  # standard deviations by which the residuals' size must pass that of noise alone
+_SIGNAL: Final = 16.0  # standard deviations by which residuals must pass noise alone; with less, copying does better
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Parameters:
     discount: float | None = None
     clip: float | None = None
     radius: float | None = None
-    support: float = 0.25  # the least share of an action, relative to the most frequent one in the same state
+    support: float = 0.2  # the least share of an action, relative to the most frequent one in the same state
     ridge: float = 0.1
     shares: tuple[int, ...] = SHARES  # of averages, Gram matrix, residuals
 

@@ -24,7 +24,7 @@ from discretion.learning.trajectories import FloatArray
 _NEGLIGIBLE: Final = 2.0**-10  # a direction in which no (s, a) stands out by this part of the longest is none
 _ROUNDS: Final = 100
 _CLOSE: Final = 1.01
-_WORK: Final = 4e9  # multiplications that a design may take
+_WORK: Final = 1e9  # multiplications that a design may take, and the search for spanning rows
 _MOST_MATRICES: Final = 1000
 
 
@@ -56,8 +56,7 @@ class Geometry:
     @cached_property
     def _inner_inverse(self) -> FloatArray:  # (D, D)
         assert self.spanning is not None
-        inner = (self.spanning @ self.spanning.T) ** 2
-        return np.asarray(np.linalg.pinv(inner, hermitian=True), dtype=np.float64)
+        return np.asarray(np.linalg.inv((self.spanning @ self.spanning.T) ** 2), dtype=np.float64)
 
 
 @lru_cache(maxsize=8)
@@ -78,20 +77,11 @@ def whitened(table: maps.Table) -> Geometry:
 
 
 def _span(rows: FloatArray) -> FloatArray:  # (N, p) → (r, p)
-    """An orthonormal basis, built from the row that sticks out furthest of what is spanned already."""
-    rest, basis = rows.copy(), np.empty((0, rows.shape[1]))
-    smallest = _NEGLIGIBLE**2 * (rows**2).sum(axis=1).max()
-    while len(basis) < rows.shape[1]:
-        lengths = (rest**2).sum(axis=1)
-        if lengths.max() <= smallest:
-            break
-        direction = rest[lengths.argmax()]
-        for _ in range(2):  # twice: once leaves rounding errors of what was subtracted
-            direction = direction - basis.T @ (basis @ direction)
-            direction = direction / np.sqrt(direction @ direction)
-        basis = np.vstack([basis, direction])
-        rest = rest - np.outer(rest @ direction, direction)
-    return basis
+    """An orthonormal basis of the directions in which some row stands out."""
+    _, vectors = np.linalg.eigh(rows.T @ rows)
+    furthest = np.abs(rows @ vectors).max(axis=0)
+    longest = np.sqrt((rows**2).sum(axis=1).max())
+    return np.ascontiguousarray(vectors.T[furthest > _NEGLIGIBLE * longest])
 
 
 def _design(rows: FloatArray) -> FloatArray:  # (N, r) → (N,)
@@ -116,6 +106,8 @@ def _spanning(rows: FloatArray) -> FloatArray | None:  # (N, r) → (D, r)
     """Rows whose φφᵀ span those of all, by pivoted Cholesky of ⟨φφᵀ, φ′φ′ᵀ⟩ = ⟨φ, φ′⟩²; None: no restriction."""
     full = rows.shape[1] * (rows.shape[1] + 1) // 2
     most = min(full, _MOST_MATRICES)
+    if len(rows) * min(most, len(rows)) ** 2 > _WORK:
+        return None
     rest = (rows**2).sum(axis=1) ** 2
     factor, chosen, smallest = np.zeros((most, len(rows))), list[int](), _NEGLIGIBLE**2 * rest.max()
     while rest.max() > smallest:

@@ -1,0 +1,53 @@
+"""What the private policies are compared with, on public data only: none of these adds noise."""
+
+from typing import Final
+
+import numpy as np
+
+from benchmarks.utility.problems import Problem
+from discretion.learning.trajectories import ENDED, Block, FloatArray, IntArray
+
+SCALES: Final = (0.0, 0.3, 0.6, 1.2)  # of the penalty; the best of them in the true problem is reported
+
+
+def frequent(problem: Problem, block: Block) -> IntArray:  # (S,)
+    """The most frequent action of each state."""
+    counts, _ = _counted(problem, block)
+    return counts.sum(axis=2).argmax(axis=1)
+
+
+def not_private(problem: Problem, block: Block) -> float:
+    """The value of pessimistic value iteration on exact pooled counts, at the best scale of its penalty."""
+    counts, rewards = _counted(problem, block)
+    return max(problem.value(_planned(problem, counts, rewards, scale)) for scale in SCALES)
+
+
+def _counted(problem: Problem, block: Block) -> tuple[FloatArray, FloatArray]:
+    """Transitions (S, A, S + 1), the last column being the end, and total rewards (S, A)."""
+    states, actions = problem.behaviour.shape
+    horizon = problem.horizon
+    counts, rewards = np.zeros((states, actions, states + 1)), np.zeros((states, actions))
+    path = np.vstack([np.asarray(block.states), np.asarray(block.final)[None]])
+    for step in range(horizon):
+        here = block.lengths > step
+        last = block.lengths == step + 1
+        following = np.where(last, block.final, path[step + 1])
+        following = np.where(last & (np.asarray(block.endings) == ENDED), states, following)
+        cell = path[step][here], np.asarray(block.actions)[step][here]
+        np.add.at(counts, (*cell, following[here]), 1.0)
+        np.add.at(rewards, cell, np.asarray(block.rewards)[step][here])
+    return counts, rewards
+
+
+def _planned(problem: Problem, counts: FloatArray, rewards: FloatArray, scale: float) -> IntArray:  # (H, S)
+    visits = counts.sum(axis=2)
+    seen = np.maximum(visits, 1.0)
+    kernel, reward = counts / seen[..., None], rewards / seen
+    following = np.zeros(kernel.shape[2])
+    decisions = np.zeros((problem.horizon, len(problem.first)), dtype=np.int64)
+    for step in reversed(range(problem.horizon)):
+        score = np.where(visits > 0, reward + kernel @ following - scale / np.sqrt(seen), -np.inf)
+        unseen = visits.sum(axis=1) == 0
+        decisions[step] = np.where(unseen, 0, score.argmax(axis=1))
+        following[:-1] = np.where(unseen, 0.0, np.maximum(score.max(axis=1), 0.0))
+    return decisions
