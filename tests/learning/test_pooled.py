@@ -247,6 +247,20 @@ class TestValues:
             assert found.any()
 
 
+class TestMissing:
+    def test_a_record_counts_where_only_what_may_be_missing_is(self) -> None:
+        schema = schema_of()
+        gram: Any = pooled.Gram(schema, RICH, 1, Fraction(100))
+        for state, counts in (((1.0, np.nan), True), ((np.nan, 1.0), False), ((np.nan, np.nan), False)):
+            (total,) = sums.totals([gram], dataset(schema, [steady(state, 0, 0.0)]))
+            assert total.any() == counts
+
+    def test_columns_that_may_be_missing_are_state_columns(self) -> None:
+        for wrong in (("c",), ("a", "a"), ["a"]):
+            with pytest.raises(errors.InvalidSchema, match="may be missing"):
+                Vector(("a", "b"), ((0.0, 1.0), (0.0, 1.0)), missing=wrong)  # type: ignore[arg-type]
+
+
 class TestRefusals:
     def test_groups_fit_the_horizon(self) -> None:
         for groups in (0, 6):

@@ -32,7 +32,6 @@ from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, Int
 from discretion.privacy import events
 
 ONE: Final = 1 << 20  # steps of the grid in a radius
-EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in rewards' widths
 _MOST: Final = float(1 << 9)  # radii that one record may add: 2²⁹ · 10⁷ records of a unit stay below 2⁵³
 _LARGEST: Final = 2.0**100
 
@@ -115,7 +114,7 @@ def shortened(units: IntArray, cells: IntArray, whole: FloatArray, size: int) ->
         short[over] = np.trunc(short[over] * (1 - 2.0**-16))
 
 
-def _integers(values: FloatArray, radius: float) -> FloatArray:
+def integers(values: FloatArray, radius: float) -> FloatArray:
     """Records on the grid, in units of the radius; a number that is none counts as zero."""
     finite = np.clip(np.nan_to_num(values), -_LARGEST, _LARGEST)
     return np.trunc(np.clip(finite / radius, -_MOST, _MOST) * ONE)
@@ -183,7 +182,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class _Summed:
+class Summed:
     """What the statistics here share; a number of an answer counts radii."""
 
     judged: Judged
@@ -210,13 +209,13 @@ class _Summed:
     def finish(self, partial: IntArray) -> IntArray:
         return partial.reshape(self.shape)
 
-    def _collect(self, partial: IntArray, units: IntArray, cells: IntArray, whole: FloatArray) -> None:
+    def collect(self, partial: IntArray, units: IntArray, cells: IntArray, whole: FloatArray) -> None:
         found, entries = shortened(units, cells, whole, len(partial))
         partial += np.bincount(found, weights=entries, minlength=len(partial)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes(_Summed):
+class Sizes(Summed):
     """Of each unit: how many visits followed the policy, how many there were, Σ r² and Σ r⁴; each over H·m."""
 
     squared_sensitivity = Fraction(4)
@@ -234,7 +233,7 @@ class Sizes(_Summed):
 
 
 @dataclass(frozen=True, eq=False)
-class Received(_Summed):
+class Received(Summed):
     """z and z² of each unit, z being its trajectories' mean recorded total, scaled from a public range to [−1, 1]."""
 
     low: float  # in rewards' widths
@@ -252,10 +251,10 @@ class Received(_Summed):
             present[records.rows] = True
         scaled = np.clip((2 * total - self.high - self.low) / (self.high - self.low), -1.0, 1.0)
         owners = np.unique(block.positions[present], return_inverse=True)[1]
-        _add_with_squares(partial, owners, np.trunc(scaled[present] * ONE), np.bincount(owners))
+        add_with_squares(partial, owners, np.trunc(scaled[present] * ONE), np.bincount(owners))
 
 
-def _add_with_squares(partial: IntArray, owners: IntArray, whole: FloatArray, divisor: IntArray) -> None:
+def add_with_squares(partial: IntArray, owners: IntArray, whole: FloatArray, divisor: IntArray) -> None:
     mean = np.trunc(np.bincount(owners, weights=whole, minlength=len(divisor)) / np.maximum(divisor, 1))
     z = np.clip(mean, -ONE, ONE).astype(np.int64)
     partial[0] += z.sum()
@@ -263,7 +262,7 @@ def _add_with_squares(partial: IntArray, owners: IntArray, whole: FloatArray, di
 
 
 @dataclass(frozen=True, eq=False)
-class Followed(_Summed):
+class Followed(Summed):
     """How often the policy's decisions were taken: at a step at which it decides so, and at other steps; over √L."""
 
     squared_sensitivity = Fraction(2)
@@ -276,11 +275,11 @@ class Followed(_Summed):
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         seen, cells, taken = self.judged.followed(block)
         unit = np.full(int(taken.sum()), np.trunc(ONE / np.sqrt(self.judged.limits[0])))
-        self._collect(partial, seen.units[taken], cells[taken], unit)
+        self.collect(partial, seen.units[taken], cells[taken], unit)
 
 
 @dataclass(frozen=True, eq=False)
-class Visited(_Summed):
+class Visited(Summed):
     """How often each state was visited; over √L."""
 
     squared_sensitivity = Fraction(2)
@@ -293,11 +292,11 @@ class Visited(_Summed):
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         seen, taken = self.judged.everyone(block)
         unit = np.full(int(taken.sum()), np.trunc(ONE / np.sqrt(self.judged.limits[1])))
-        self._collect(partial, seen.units[taken], seen.states[taken], unit)
+        self.collect(partial, seen.units[taken], seen.states[taken], unit)
 
 
 @dataclass(frozen=True, eq=False)
-class Taken(_Summed):
+class Taken(Summed):
     """Of each unit: how many visits stand for the policy, and how many of those are in the pool; over the limits."""
 
     squared_sensitivity = Fraction(2)
@@ -310,160 +309,3 @@ class Taken(_Summed):
         pool = self.schema.count * (self.schema.actions + 1)
         partial[0] += int(chosen.any_step.sum()) * share
         partial[1] += int((chosen.any_step & (chosen.cells == pool)).sum()) * share
-
-
-@dataclass(frozen=True, eq=False)
-class Arrivals(_Summed):
-    """Σ of weights(s) over the visits that stand for the policy and lead to each place; at first, one for each start."""
-
-    weights: FloatArray  # (S + 1,) by place
-    radius: float
-    round: int = 0
-
-    @property
-    def squared_sensitivity(self) -> Fraction:
-        return Fraction(4 if self.round else 2)  # starts and occupancies are not negative, corrections are
-
-    @property
-    def name(self) -> str:
-        return f"where the policy leads to, every patient up to a set length, round {self.round + 1}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.schema.count + 1,)
-
-    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        chosen = self.judged.chosen(block)
-        seen, states = chosen.visits, self.schema.count
-        leads = chosen.own_step & (seen.successors < states) & (seen.steps + 1 < self.schema.horizon)
-        places = np.append(chosen.place, states)
-        weight = self.weights if self.round else np.maximum(self.weights, 0.0)
-        values = weight[places[seen.states[leads]]]
-        owners, cells = seen.units[leads], places[seen.successors[leads]]
-        if not self.round:
-            owners = np.append(owners, seen.units[seen.starts])
-            cells = np.append(cells, places[seen.states[seen.starts]])
-            values = np.append(values, np.ones(int(seen.starts.sum())))
-        self._collect(partial, owners, cells, _integers(values, self.radius))
-
-
-@dataclass(frozen=True, eq=False)
-class Transitions(_Summed):
-    """How often each cell led to each place, or (last column) to the end; over the radius."""
-
-    radius: float = 1.0
-
-    squared_sensitivity = Fraction(2)
-    name = "where the policy's decisions lead to, every patient up to a set length"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.schema.count * (self.schema.actions + 1) + 1, self.schema.count + 2)
-
-    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        chosen = self.judged.chosen(block)
-        seen, taken, states = chosen.visits, chosen.any_step, self.schema.count
-        reached = np.append(chosen.place, states + 1)[seen.successors[taken]]
-        cells = chosen.cells[taken] * (states + 2) + reached
-        self._collect(partial, seen.units[taken], cells, _integers(np.ones(len(cells)), self.radius))
-
-
-@dataclass(frozen=True, eq=False)
-class Targets(_Summed):
-    """Σ over the visits of each cell of r, or of values(s′) − centre; behind the cells, half the sum over all cells."""
-
-    values: FloatArray | None  # (S + 1,) by state, the last the end's; None for the reward
-    centre: float
-    radius: float
-    round: int = 0
-
-    squared_sensitivity = Fraction(4)
-
-    @property
-    def name(self) -> str:
-        return f"what the policy's decisions earn and lead to, every patient cut to a set length, round {self.round + 1}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.schema.count * (self.schema.actions + 1) + 2,)
-
-    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        chosen = self.judged.chosen(block)
-        seen, taken = chosen.visits, chosen.any_step
-        found = seen.rewards if self.values is None else self.values[seen.successors] - self.centre
-        whole = _integers(found[taken], self.radius)
-        owners = np.concatenate([seen.units[taken]] * 2)
-        cells = np.append(chosen.cells[taken], np.full(len(whole), len(partial) - 1))
-        self._collect(partial, owners, cells, np.append(whole, np.trunc(whole / 2)))
-
-
-@dataclass(frozen=True, eq=False)
-class Scores(_Summed):
-    """z, z² and y/4 of each unit, z being its trajectories' mean score minus a centre, over the radius, cut to [−1, 1],
-    and y likewise their mean V₁(s₁).
-
-    A trajectory's score is V₁(s₁) + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy, h
-    being their own step; or, with weights for each step, + Σ_h weight_h(s)·(…) over all h whose cell is the visit's.
-    """
-
-    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
-    weights: FloatArray  # (S + 1,) by place, or (H, S + 1)
-    cells: IntArray | None = None  # (H, S) with weights for each step: the cell of the policy's decision
-    centre: float = 0.0
-    radius: float = 1.0
-
-    squared_sensitivity = Fraction(17, 4)
-    name = "what the policy would have earned each patient, its square, and what was expected at the start"
-    shape = (3,)
-
-    def scores(self, block: Bounded) -> tuple[IntArray, FloatArray, IntArray]:
-        """Of each record: its unit and its part of the score, on the grid; of each unit: its trajectories."""
-        chosen = self.judged.chosen(block)
-        seen = chosen.visits
-        part = self._pooled(chosen) if self.cells is not None else self._own(chosen)
-        part = part + np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
-        return seen.units, _integers(part, self.radius), np.bincount(seen.units[seen.starts], minlength=seen.count)
-
-    def _own(self, chosen: Chosen) -> FloatArray:
-        seen, weights = chosen.visits, self.weights[chosen.place]
-        change = self.values[seen.steps + 1, seen.successors] - self.values[seen.steps, seen.states]
-        return np.where(chosen.own_step, weights[seen.states] * (seen.rewards + change), 0.0)
-
-    def _pooled(self, chosen: Chosen) -> FloatArray:
-        seen, total = chosen.visits, np.zeros(len(chosen.visits.units))
-        assert self.cells is not None
-        for step, cells in enumerate(self.cells):
-            weight = self.weights[step, chosen.place][seen.states]
-            change = self.values[step + 1, seen.successors] - self.values[step, seen.states]
-            stands = chosen.any_step & (cells[seen.states] == chosen.cells)
-            total += np.where(stands, weight * (seen.rewards + change), 0.0)
-        return total
-
-    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        owners, whole, divisor = self.scores(block)
-        _add_with_squares(partial, owners, whole, divisor)
-        seen = visits(block)
-        start = np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
-        mean = np.bincount(owners, weights=_integers(start, self.radius), minlength=len(divisor))
-        mean = np.trunc(mean / np.maximum(divisor, 1) / 4)
-        partial[2] += int(np.clip(mean, -ONE // 4, ONE // 4).sum())
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreSizes(_Summed):
-    """How many units have how large a score minus the centre: a histogram with geometric bins."""
-
-    of: Scores
-
-    squared_sensitivity = Fraction(2)
-    resolution = Fraction(1)
-    name = "how many patients are how far from the average by what the policy would have earned them"
-    shape = (len(EDGES) + 1,)
-
-    def largest(self, units: int) -> int:
-        return units
-
-    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        owners, whole, divisor = self.of.scores(block)
-        size = np.abs(np.bincount(owners, weights=whole, minlength=len(divisor))) / np.maximum(divisor, 1)
-        partial += np.bincount(np.searchsorted(EDGES, size * (self.of.radius / ONE)), minlength=len(partial))

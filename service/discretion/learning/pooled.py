@@ -133,11 +133,12 @@ def _weighted(seen: _Seen, psi: FloatArray, clip: Fraction, longest: int) -> _We
     over = square > limit
     root = np.ones(seen.count)
     root[over] = np.sqrt(np.sqrt(limit / square[over])) * _MARGIN
-    weighted = psi
-    while over.any():
+    weighted, shrink = psi, _MARGIN
+    while over.any():  # who is over now was over each time before, so how often is a unit's own matter
         weighted = np.trunc(psi * root[seen.units, None])  # of units within the limit, the same again
         over = _frobenius(weighted, seen.starts, seen.owner, seen.count, shift) > limit
-        root[over] *= _MARGIN
+        root[over] *= shrink
+        shrink = max(shrink * shrink, 0.5)
     return _Weighted(weighted, root[seen.units])
 
 

@@ -1,0 +1,323 @@
+"""Where a judged policy goes and what it earns there, estimated from private sums (see `followed` and `scored`).
+
+Two ways, by a public rule: *rounds* of sums, each for what the one before changed, whose noise grows with their number;
+or a *table* of transitions, whose noise reaches a value by the root of the number of states. The first tells more with
+many states for the patients and the budget, the second with few.
+
+| here        | is                                                                                           |
+|-------------|----------------------------------------------------------------------------------------------|
+| place       | a state, or the pool of rare states (number S)                                               |
+| cell        | a decision (s, a) with enough followed visits, or a place where everyone's visits stand in    |
+| stands      | for each step and state the cell whose visits stand for the policy's decision                 |
+
+Rewards and values are in widths of the declared reward, so that the end earns 0. Noise is shrunk, sampling is not: the
+score of `fqe` uses the same patients, and then sampling errors of values cancel, noise does not.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from discretion.learning import denoising, followed, scored
+from discretion.learning.curator import Answer, Curator, Query, Share
+from discretion.learning.sums import Statistic
+from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
+
+REACH: Final = 1.6  # a radius, in the expected length of a unit's vector
+LIMITS: Final = (2.25, 2.5)  # squared lengths of followed and of all visits, in the mean numbers of a unit
+FEWEST: Final = 8.0  # visits without which nothing is said about a cell, whatever the noise
+WITH_TOTAL: Final = math.sqrt(1.25)  # sums are released beside half their total
+_TINY: Final = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Asker:
+    """The curator, and what each statistic may cost."""
+
+    curator: Curator
+    shares: Mapping[str, Share]
+
+    @property
+    def schema(self) -> Schema:
+        return self.curator.schema
+
+    @property
+    def units(self) -> int:
+        return self.curator.units
+
+    def ask(self, statistic: Statistic) -> Answer:
+        return self.curator.ask(Query(statistic, self.shares[statistic.name]))[0]
+
+
+def deviation(answer: Answer) -> float:
+    """Of the noise, in radii."""
+    return math.sqrt(float(answer.event.scale))
+
+
+def total_range(schema: Schema) -> tuple[float, float]:
+    """What a trajectory's total can be, in rewards' widths."""
+    if schema.total is not None:
+        return schema.total[0] / schema.width, schema.total[1] / schema.width
+    return schema.low * schema.horizon / schema.width, (schema.low + schema.width) * schema.horizon / schema.width
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Means over units; never below what their noise could hide."""
+
+    followed: float  # visits whose action the policy takes at some step
+    length: float  # visits
+    squares: float  # Σ r²
+    sharpness: float  # Σ r⁴ / Σ r²: the square of a reward that matters
+
+
+def sizes(asker: Asker, judged: followed.Judged) -> Sizes:
+    answer = asker.ask(followed.Sizes(judged))
+    scale = asker.schema.horizon * asker.schema.per_unit / asker.units
+    floor, found = deviation(answer) * scale, [float(value) * scale for value in answer.values]
+    squares = max(found[2], floor, 1e-3)
+    sharpness = min(max(found[3], floor, 1e-6) / squares, 1.0)
+    return Sizes(max(found[0], 2 * floor, 0.5), max(found[1], 2 * floor, 1.0), squares, sharpness)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How many visits stand for the policy."""
+
+    judged: followed.Judged
+    cells: FloatArray  # (S·A + S + 1,) 0 where nothing stands for anything
+    places: FloatArray  # (S + 1,) visits at steps at which the policy decides so
+    recorded: FloatArray  # (S + 1,) how often a recorded trajectory is there
+    stands: IntArray  # (H, S + 1) by state, and for the pool
+    supported: BoolArray  # (S + 1,) the decision itself is judged there
+    by_state: FloatArray  # (S,) shares of the visits, the pool's spread over its states
+
+
+def count(asker: Asker, sizes: Sizes, decisions: IntArray, support: float) -> Counts:
+    """A decision with too few followed visits is not judged: what everyone did there stands in for it."""
+    limits = (math.ceil(LIMITS[0] * sizes.followed), math.ceil(LIMITS[1] * sizes.length))
+    judged = followed.Judged(asker.schema, decisions, limits)
+    follow, visit = asker.ask(followed.Followed(judged)), asker.ask(followed.Visited(judged))
+    radii = [math.sqrt(limit) for limit in limits]
+    table, visited = follow.values * radii[0], visit.values * radii[1]
+    trusted, table = _trusted(judged, table, support, deviation(follow) * radii[0])
+    enough = visited > max(support * deviation(visit) * radii[1], FEWEST)
+    states = asker.schema.count
+    place = np.where(trusted.any(axis=1) | enough, np.arange(states), states)
+    chosen = followed.Judged(asker.schema, decisions, limits, trusted, place)
+    taken = asker.ask(followed.Taken(chosen)).values * sum(limits)
+    return _counts(chosen, table, visited, taken, sizes.length)
+
+
+def _trusted(
+    judged: followed.Judged, table: FloatArray, support: float, noise: float
+) -> tuple[BoolArray, FloatArray]:  # (S, A), (2, S, A)
+    """Decisions with enough followed visits, and the counts without what cannot be there."""
+    ever = judged.ever()
+    always = ever & (ever.sum(axis=1) == 1)[:, None]  # no other steps at which it could have been followed
+    table = np.where(ever, table, 0.0)
+    table[1][always] = 0.0
+    deviations = noise * np.where(always, 1.0, math.sqrt(2))
+    trusted = ever & (table.sum(axis=0) > np.maximum(support * deviations, FEWEST))
+    own = np.where(trusted, table[0], 0.0).sum(axis=1)
+    trusted &= (own > np.maximum(support * noise * np.sqrt(trusted.sum(axis=1)), FEWEST))[:, None]
+    return trusted, table
+
+
+def _counts(
+    judged: followed.Judged, table: FloatArray, visited: FloatArray, taken: FloatArray, length: float
+) -> Counts:
+    schema, trusted, place = judged.schema, judged.trusted, judged.place
+    assert trusted is not None
+    assert place is not None
+    states, actions, known, pooled = schema.count, schema.actions, trusted.any(axis=1), place == schema.count
+    pool = float(np.clip(taken[1], 1.0, max(taken[0], 1.0))) if pooled.any() else 0.0
+    stand_in = np.where(known | pooled, 0.0, visited)
+    total = np.where(trusted, table.sum(axis=0), 0.0)
+    # Counts that passed a threshold are too large on average; their sum is known better.
+    ratio = max(float(taken[0]) - pool, 1.0) / max(float(total.sum() + stand_in.sum()), 1.0)
+    cells = np.concatenate([total.ravel() * ratio, stand_in * ratio, [pool]])
+    own = np.where(trusted, table[0], 0.0).sum(axis=1)
+    places = np.append(np.maximum(np.where(known, own, stand_in) * ratio, 0.0), pool)
+    recorded = np.append(np.where(pooled, 0.0, np.maximum(visited, 0.0)), pool)
+    recorded *= length / max(float(recorded.sum()), 1.0)
+    by_state = np.where(pooled, pool / max(int(pooled.sum()), 1), places[:-1])
+    stands = np.append(_stands(judged, total), np.full((schema.horizon, 1), states * (actions + 1)), axis=1)
+    supported = np.append(known, False)
+    return Counts(judged, cells, places, recorded, stands, supported, by_state / max(float(by_state.sum()), 1.0))
+
+
+def _stands(judged: followed.Judged, visits: FloatArray) -> IntArray:  # (H, S)
+    """The decision if it is trusted, else the state's most followed one that is, else the place."""
+    schema, trusted, place = judged.schema, judged.trusted, judged.place
+    assert trusted is not None
+    assert place is not None
+    index = np.arange(schema.count)
+    best = np.where(trusted, visits, -np.inf).argmax(axis=1)
+    action = np.where(trusted[index, judged.decisions], judged.decisions, best)
+    return np.where(trusted.any(axis=1), index * schema.actions + action, schema.count * schema.actions + place)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What `fqe` scores patients with."""
+
+    occupancy: FloatArray  # (H, S + 1) by step and place, or (S + 1,) by place
+    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
+    noise: FloatArray  # (S·A + S + 1,) the variance of the values' noise by cell
+
+
+def _length(asker: Asker, sizes: FloatArray, visits: FloatArray, more: float = 0.0) -> float:
+    """A radius that few units' vectors pass, from what a visit of each place adds to them: the expected square of a
+    unit's, and that of a visit seen by its weight in it. Without the latter, rare large entries would be cut."""
+    square, fourth = (float((visits * sizes**power).sum()) for power in (2, 4))
+    return max(REACH * math.sqrt(square / asker.units + fourth / max(square, _TINY) + more), 1e-6)
+
+
+def by_rounds(asker: Asker, counts: Counts, sizes: Sizes, rounds: tuple[int, int]) -> Estimate:
+    occupancy = _occupancy(asker, counts, rounds[0])
+    values, noise = _values(asker, counts, sizes, rounds[1])
+    return Estimate(occupancy, values, noise)
+
+
+def _occupancy(asker: Asker, counts: Counts, rounds: int) -> FloatArray:  # (S + 1,)
+    """d = start + Pᵀd, from the recorded occupancy on: what a round changes is what the next one moves on."""
+    found, change, visits = counts.recorded, counts.recorded, np.maximum(counts.places, 1.0)
+    scale = np.maximum(found, np.sqrt(found * found.mean()))
+    for index in range(rounds):
+        weights = np.where(counts.places > 0, change * asker.units / visits, 0.0)
+        radius = _length(asker, weights, counts.places, float(index == 0))
+        answer = asker.ask(scored.Arrivals(counts.judged, weights, radius, index))
+        raw, noise = answer.values * radius / asker.units, deviation(answer) * radius / asker.units
+        change = _shrunk(raw - (counts.recorded if index == 0 else 0.0), noise, scale)
+        found = np.maximum(found + change, 0.0)
+    return found
+
+
+def _shrunk(raw: FloatArray, noise: float, scale: FloatArray) -> FloatArray:
+    """The posterior mean under a prior whose deviation is proportional to `scale`, by the method of moments."""
+    prior = max(float((raw**2 - noise**2).sum()) / max(float((scale**2).sum()), _TINY), 0.0) * scale**2
+    return raw * prior / np.maximum(prior + noise**2, _TINY)
+
+
+def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[FloatArray, FloatArray]:
+    """V_h = V_{h+1} + P(V_{h+1} − V_{h+2}), a round for each step from the last; then by extrapolation."""
+    horizon, cells = asker.schema.horizon, counts.cells
+    total, visits = max(float(cells.sum()), 1.0), np.maximum(cells, 1.0)
+    values = np.zeros((horizon + 1, asker.schema.count + 1))
+    q, variance = np.zeros(len(cells)), np.zeros(len(cells))
+    for index in range(rounds):
+        step = horizon - 1 - index
+        added = None if index == 0 else values[step + 1] - values[step + 2]
+        centre, radius = _centred(asker, counts, sizes, added)
+        answer = asker.ask(scored.Targets(counts.judged, added, centre, radius, index))
+        sums, noise = answer.values * radius, deviation(answer) * radius
+        mean = 2 * float(sums[-1]) / total
+        rest = np.where(cells > 0, sums[:-1] / visits - mean, 0.0)
+        factor = _belief(rest, noise / visits, cells)
+        rest = factor * rest
+        q += centre + mean + rest - float((cells * rest).sum()) / total
+        variance += (factor * noise / visits) ** 2
+        values[step, :-1] = q[counts.stands[step, :-1]]
+    _extrapolate(values, counts.by_state, horizon - rounds)
+    return values, variance
+
+
+def _centred(asker: Asker, counts: Counts, sizes: Sizes, added: FloatArray | None) -> tuple[float, float]:
+    """The mean of what a visit adds, and a radius for a unit's sums around it."""
+    if added is None:
+        return 0.0, max(WITH_TOTAL * math.sqrt(sizes.squares + sizes.sharpness), 1e-6)
+    end = 1 / sizes.length  # of the visits, about
+    centre = (1 - end) * float((counts.by_state * added[:-1]).sum())
+    visits = np.append((1 - end) * counts.by_state, end) * counts.cells.sum()
+    return centre, WITH_TOTAL * _length(asker, added - centre, visits)
+
+
+def _belief(rest: FloatArray, noise: FloatArray, weights: FloatArray) -> FloatArray:
+    """How much of each cell's own mean to believe, by the method of moments."""
+    prior = max(float((weights * (rest**2 - noise**2)).sum()), 0.0) / max(float(weights.sum()), 1.0)
+    return np.where(weights > 0, prior / np.maximum(prior + noise**2, _TINY), 0.0)
+
+
+def _extrapolate(values: FloatArray, weights: FloatArray, step: int) -> None:
+    """What a round adds, shrinking on as it did last."""
+    if step <= 0:
+        return
+    last, before = values[step] - values[step + 1], values[step + 1] - values[step + 2]
+    ratio = float((weights * last[:-1] * before[:-1]).sum() / max(float((weights * before[:-1] ** 2).sum()), _TINY))
+    for index in range(step - 1, -1, -1):
+        last = last * min(max(ratio, 0.0), 1.0)
+        values[index] = values[index + 1] + last
+
+
+def by_table(asker: Asker, counts: Counts, sizes: Sizes) -> Estimate:
+    """Everything from a table of transitions, sums of rewards, and where trajectories start."""
+    schema, cells = asker.schema, counts.cells
+    states, live, visits = schema.count, np.flatnonzero(cells > 0), np.maximum(cells, 1.0)
+    standing = float(cells[states * schema.actions :].sum()) / asker.units
+    table = scored.Transitions(counts.judged, math.sqrt(counts.judged.limits[0] + LIMITS[1] * standing))
+    moved = asker.ask(table)
+    kernel, doubt = np.zeros((2, len(cells), states + 2))
+    if len(live):
+        noise = deviation(moved) * table.radius
+        kernel[live], doubt[live] = _kernel(moved.values[live] * table.radius, visits[live], noise)
+    reward, unsure = _rewards(asker, counts, sizes, live)
+    starts = asker.ask(scored.Arrivals(counts.judged, np.zeros(states + 1), float(schema.per_unit)))
+    start = _on_simplex(starts.values / max(float(starts.values.sum()), 1.0))
+    values = np.zeros((schema.horizon + 1, states + 2))
+    for step in reversed(range(schema.horizon)):
+        values[step, :-1] = np.clip((reward + kernel @ values[step + 1])[counts.stands[step]], *total_range(schema))
+    occupancy = np.empty((schema.horizon, states + 1))
+    occupancy[0] = start
+    for step in range(schema.horizon - 1):
+        occupancy[step + 1] = (occupancy[step] @ kernel[counts.stands[step]])[:-1]
+    variance = unsure + (doubt * (values[0] - kernel @ values[0][:, None]) ** 2).sum(axis=1)
+    place = np.arange(states) if counts.judged.place is None else counts.judged.place
+    return Estimate(occupancy, values[:, np.append(place, states + 1)], variance)
+
+
+def _rewards(asker: Asker, counts: Counts, sizes: Sizes, live: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The mean reward of each cell and its variance."""
+    idle, visits = asker.schema.idle, np.maximum(counts.cells, 1.0)
+    _, radius = _centred(asker, counts, sizes, None)
+    paid = asker.ask(scored.Targets(counts.judged, None, 0.0, radius))
+    mean = 2 * float(paid.values[-1]) * radius / max(float(counts.cells.sum()), 1.0)
+    reward, unsure = np.full(len(visits), mean), np.zeros(len(visits))
+    if len(live):
+        sums, noise = paid.values[:-1][live] * radius, deviation(paid) * radius
+        levels = _levels(noise, visits[live], below=idle > 0, above=idle < 1)
+        reward[live], unsure[live] = _shares(sums, visits[live], noise, levels)
+    return reward, unsure
+
+
+def _levels(noise: float, visits: FloatArray, *, below: bool = False, above: bool = True) -> FloatArray:
+    return denoising.levels(float(np.clip(noise / 2 / np.median(visits), 1e-3, 0.5)), below=below, above=above)
+
+
+def _shares(
+    sums: FloatArray, visits: FloatArray, noise: float, levels: FloatArray, columns: int = 1
+) -> tuple[FloatArray, FloatArray]:
+    """Sums over visits as shares of them, of which most may be zero: mean and variance, given the noise."""
+    group, variance = np.zeros(len(sums), dtype=np.int64), np.full(len(sums), noise**2)
+    cells = denoising.Noised(sums, visits, variance, group, sampled=False)
+    start = np.full(len(levels), 0.5 / (len(levels) - 1))
+    start[0] = 0.5
+    some = cells.only(denoising.sampled(len(cells), columns))
+    return denoising.posterior(cells, denoising.fit(some, start, levels, mass=1 / columns if columns > 1 else None))
+
+
+def _kernel(table: FloatArray, visits: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:  # (R, S + 2) each
+    rows, columns = table.shape
+    found = _shares(table.ravel(), np.repeat(visits, columns), noise, _levels(noise, visits), columns)
+    mean, variance = (part.reshape(rows, columns) for part in found)
+    return denoising.closed(mean, variance), variance
+
+
+def _on_simplex(shares: FloatArray) -> FloatArray:
+    """The closest shares that add up to 1, none below zero."""
+    descending = -np.sort(-shares)
+    drops = (np.cumsum(descending) - 1.0) / np.arange(1, len(shares) + 1)
+    return np.maximum(shares - drops[max(int((descending > drops).sum()), 1) - 1], 0.0)

@@ -1,0 +1,179 @@
+"""What the decisions of a judged policy earn and lead to: sums over the visits that stand for it (see `followed`).
+
+The sensitivities are those of `followed`: sums over cells 4, or 2 without negative entries; a score in [−1, 1] with its
+square 4, and ¼ more for a number in [−¼, ¼] beside them; a histogram 2. What a unit adds is checked there, in integers.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from discretion.learning import followed
+from discretion.learning.trajectories import Bounded, FloatArray, IntArray
+
+EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in rewards' widths
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals(followed.Summed):
+    """Σ of weights(s) over the visits that stand for the policy and lead to each place; at first, one for each start."""
+
+    weights: FloatArray  # (S + 1,) by place
+    radius: float
+    round: int = 0
+
+    @property
+    def squared_sensitivity(self) -> Fraction:
+        return Fraction(4 if self.round else 2)  # starts and occupancies are not negative, corrections are
+
+    @property
+    def name(self) -> str:
+        return f"where the policy leads to, every patient up to a set length, round {self.round + 1}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count + 1,)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        chosen = self.judged.chosen(block)
+        seen, states = chosen.visits, self.schema.count
+        leads = chosen.own_step & (seen.successors < states) & (seen.steps + 1 < self.schema.horizon)
+        places = np.append(chosen.place, states)
+        weight = self.weights if self.round else np.maximum(self.weights, 0.0)
+        values = weight[places[seen.states[leads]]]
+        owners, cells = seen.units[leads], places[seen.successors[leads]]
+        if not self.round:
+            owners = np.append(owners, seen.units[seen.starts])
+            cells = np.append(cells, places[seen.states[seen.starts]])
+            values = np.append(values, np.ones(int(seen.starts.sum())))
+        self.collect(partial, owners, cells, followed.integers(values, self.radius))
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions(followed.Summed):
+    """How often each cell led to each place, or (last column) to the end; over the radius."""
+
+    radius: float = 1.0
+
+    squared_sensitivity = Fraction(2)
+    name = "where the policy's decisions lead to, every patient up to a set length"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count * (self.schema.actions + 1) + 1, self.schema.count + 2)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        chosen = self.judged.chosen(block)
+        seen, taken, states = chosen.visits, chosen.any_step, self.schema.count
+        reached = np.append(chosen.place, states + 1)[seen.successors[taken]]
+        cells = chosen.cells[taken] * (states + 2) + reached
+        self.collect(partial, seen.units[taken], cells, followed.integers(np.ones(len(cells)), self.radius))
+
+
+@dataclass(frozen=True, eq=False)
+class Targets(followed.Summed):
+    """Σ over the visits of each cell of r, or of values(s′) − centre; behind the cells, half the sum over all cells."""
+
+    values: FloatArray | None  # (S + 1,) by state, the last the end's; None for the reward
+    centre: float
+    radius: float
+    round: int = 0
+
+    squared_sensitivity = Fraction(4)
+
+    @property
+    def name(self) -> str:
+        return (
+            f"what the policy's decisions earn and lead to, every patient cut to a set length, round {self.round + 1}"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.schema.count * (self.schema.actions + 1) + 2,)
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        chosen = self.judged.chosen(block)
+        seen, taken = chosen.visits, chosen.any_step
+        found = seen.rewards if self.values is None else self.values[seen.successors] - self.centre
+        whole = followed.integers(found[taken], self.radius)
+        owners = np.concatenate([seen.units[taken]] * 2)
+        cells = np.append(chosen.cells[taken], np.full(len(whole), len(partial) - 1))
+        self.collect(partial, owners, cells, np.append(whole, np.trunc(whole / 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(followed.Summed):
+    """z, z² and y/4 of each unit, z being its trajectories' mean score minus a centre, over the radius, cut to [−1, 1],
+    and y likewise their mean V₁(s₁).
+
+    A trajectory's score is V₁(s₁) + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy, h
+    being their own step; or, with weights for each step, + Σ_h weight_h(s)·(…) over all h whose cell is the visit's.
+    """
+
+    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
+    weights: FloatArray  # (S + 1,) by place, or (H, S + 1)
+    cells: IntArray | None = None  # (H, S) with weights for each step: the cell of the policy's decision
+    centre: float = 0.0
+    radius: float = 1.0
+
+    squared_sensitivity = Fraction(17, 4)
+    name = "what the policy would have earned each patient, its square, and what was expected at the start"
+    shape = (3,)
+
+    def scores(self, block: Bounded) -> tuple[IntArray, FloatArray, IntArray]:
+        """Of each record: its unit and its part of the score, on the grid; of each unit: its trajectories."""
+        chosen = self.judged.chosen(block)
+        seen = chosen.visits
+        part = self._pooled(chosen) if self.cells is not None else self._own(chosen)
+        part = part + np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
+        return (
+            seen.units,
+            followed.integers(part, self.radius),
+            np.bincount(seen.units[seen.starts], minlength=seen.count),
+        )
+
+    def _own(self, chosen: followed.Chosen) -> FloatArray:
+        seen, weights = chosen.visits, self.weights[chosen.place]
+        change = self.values[seen.steps + 1, seen.successors] - self.values[seen.steps, seen.states]
+        return np.where(chosen.own_step, weights[seen.states] * (seen.rewards + change), 0.0)
+
+    def _pooled(self, chosen: followed.Chosen) -> FloatArray:
+        seen, total = chosen.visits, np.zeros(len(chosen.visits.units))
+        assert self.cells is not None
+        for step, cells in enumerate(self.cells):
+            weight = self.weights[step, chosen.place][seen.states]
+            change = self.values[step + 1, seen.successors] - self.values[step, seen.states]
+            stands = chosen.any_step & (cells[seen.states] == chosen.cells)
+            total += np.where(stands, weight * (seen.rewards + change), 0.0)
+        return total
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        owners, whole, divisor = self.scores(block)
+        followed.add_with_squares(partial, owners, whole, divisor)
+        seen = followed.visits(block)
+        start = np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
+        mean = np.bincount(owners, weights=followed.integers(start, self.radius), minlength=len(divisor))
+        mean = np.trunc(mean / np.maximum(divisor, 1) / 4)
+        partial[2] += int(np.clip(mean, -followed.ONE // 4, followed.ONE // 4).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSizes(followed.Summed):
+    """How many units have how large a score minus the centre: a histogram with geometric bins."""
+
+    of: Scores
+
+    squared_sensitivity = Fraction(2)
+    resolution = Fraction(1)
+    name = "how many patients are how far from the average by what the policy would have earned them"
+    shape = (len(EDGES) + 1,)
+
+    def largest(self, units: int) -> int:
+        return units
+
+    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+        owners, whole, divisor = self.of.scores(block)
+        size = np.abs(np.bincount(owners, weights=whole, minlength=len(divisor))) / np.maximum(divisor, 1)
+        partial += np.bincount(np.searchsorted(EDGES, size * (self.of.radius / followed.ONE)), minlength=len(partial))
