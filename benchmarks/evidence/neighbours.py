@@ -45,6 +45,7 @@ class Move:
     share: float
     event: events.Event
     moved: IntArray
+    number: int  # of the neighbour
 
 
 class Watched(Curator):
@@ -78,7 +79,7 @@ class Watched(Curator):
             claimed = events.cost(event)
         share = spent / float(claimed or 1)
         if event.statistic not in self.moves or share > self.moves[event.statistic].share:
-            self.moves[event.statistic] = Move(share, event, moved)
+            self.moves[event.statistic] = Move(share, event, moved, number)
 
 
 @dataclass(frozen=True)
@@ -168,23 +169,26 @@ def costs(
 
 
 def worst(case: Case, pairs: int, seed: int) -> tuple[float, dict[str, Move]]:
-    """The largest share over that many pairs, a third of them random and the rest climbing from the worst so far; and
-    the farthest move of each statistic."""
+    """The largest share over that many pairs, and the farthest move of each statistic. A third of the pairs is random,
+    a third climbs from the worst pair so far, and a third from the worst of some statistic."""
     draw = np.random.default_rng([4, seed])
     rest = [patient(case.schema, draw) for _ in range(_OTHERS)]
     farthest: dict[str, Move] = {}
-    best, found = -1.0, (patient(case.schema, draw), patient(case.schema, draw))
+    best, pairs_of = -1.0, {"": (patient(case.schema, draw), patient(case.schema, draw))}
     for number in range(max(1, pairs // _AT_ONCE)):
         fresh = number % 3 == 0
-        one = patient(case.schema, draw) if fresh else changed(found[0], case.schema, draw)
+        chosen = pairs_of[draw.choice(list(pairs_of)) if number % 3 == 1 else ""]
+        one = patient(case.schema, draw) if fresh else changed(chosen[0], case.schema, draw)
         others = [
-            patient(case.schema, draw) if fresh or not index % 4 else changed(found[1], case.schema, draw)
+            patient(case.schema, draw) if fresh or not index % 4 else changed(chosen[1], case.schema, draw)
             for index in range(_AT_ONCE)
         ]
         shares, moves = costs(case, rest, one, others)
-        farthest |= {name: move for name, move in moves.items() if move.share > _share(farthest, name)}
+        for name, move in moves.items():
+            if move.share > _share(farthest, name):
+                farthest[name], pairs_of[name] = move, (one, others[move.number])
         if shares.max() > best:
-            best, found = float(shares.max()), (one, others[int(shares.argmax())])
+            best, pairs_of[""] = float(shares.max()), (one, others[int(shares.argmax())])
     return best, farthest
 
 

@@ -153,7 +153,7 @@ class _Bedside:
                 wish = here @ self.habit[:, :-1].T + self.habit[:, -1] + draw.gumbel(size=(count, len(self.habit)))
                 actions[step] = wish.argmax(axis=1)
             else:
-                actions[step] = policy.rule.choose(step, self._measured(here))
+                actions[step] = policy.rule.judge(step, self._measured(here))[0]
             drift = 0.1 * (self.rest - here) + self.pushes[actions[step]] + 0.05 * draw.standard_normal(here.shape)
             states[step + 1] = np.clip(here + drift, 0.0, 1.0)
             rewards[step] = self._reward(states[step + 1])
@@ -224,7 +224,8 @@ def rehearse(asked: requests.Asked, twin: int = 0) -> Document:
 def _learned_share(policy: Policy, stays: Block) -> float:
     """Of the decisions that the twin's stays would have asked for."""
     found = [
-        policy.rule.knows(step, np.asarray(stays.states)[step, stays.lengths > step]) for step in range(policy.horizon)
+        policy.rule.judge(step, np.asarray(stays.states)[step, stays.lengths > step])[1]
+        for step in range(policy.horizon)
     ]
     return float(np.concatenate(found).mean())
 

@@ -55,7 +55,7 @@ def visits(block: Bounded) -> Visits:
 
 
 def _visits(block: Bounded) -> Visits:
-    """A visit whose successor nobody recorded is left out: pooled over steps, the horizon is not like everyone's end."""
+    """A visit whose successor nobody recorded is left out: pooled over steps, the horizon is no end like others."""
     schema = block.schema
     rank = np.empty(len(block.positions), dtype=np.int64)
     rank[np.argsort(block.positions, kind="stable")] = np.arange(len(rank))

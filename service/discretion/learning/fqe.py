@@ -38,7 +38,7 @@ NAME: Final = "dp-fqe"
 LEVEL: Final = 0.9
 QUANTILE: Final = 1.645  # of the normal distribution, for LEVEL
 INFLATION: Final = 1.1  # of deviations that were estimated with noise
-DOUBT: Final = 0.35  # how wrong an occupancy may be
+DOUBT: Final = (0.35, 0.6)  # how wrong an occupancy may be, from rounds and from a table
 CAUTION: Final = 0.03  # of the deviation of totals: the least that a decision not judged may be worth
 FEW_STATES: Final = 1.5  # n√ρ/S^1.5 from which a table of transitions tells more than rounds
 MAX_CELLS: Final = 50_000_000
@@ -259,9 +259,10 @@ def _judgement(
     share = float(weights.occupancy[counts.supported].sum()) / max(float(weights.occupancy.sum()), 1e-9)
     spread = math.sqrt(float((counts.by_state * (first - centre) ** 2).sum()))
     unjudged = (1 - share) * max(float(weights.occupancy.sum()), sizes.length)
-    noise = DOUBT * math.sqrt(float((weights.occupancy**2 * found.noise[counts.stands[0]]).sum()))
+    doubt = DOUBT[weights.cells is not None]
+    noise = doubt * math.sqrt(float((weights.occupancy**2 * found.noise[counts.stands[0]]).sum()))
     half = QUANTILE * INFLATION * math.hypot(radius * error, noise)
-    half += hidden + DOUBT * radius * max(corrected, 0.0)
+    half += hidden + doubt * radius * max(corrected, 0.0)
     half += unjudged * max(parameters.allowance * spread, CAUTION * received.deviation)
     return _scaled(asker.schema, centre + radius * mean, half, received, share)
 

@@ -18,7 +18,7 @@ EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in
 
 @dataclass(frozen=True, eq=False)
 class Arrivals(followed.Summed):
-    """Σ of weights(s) over the visits that stand for the policy and lead to each place; at first, one for each start."""
+    """Σ of weights(s) over the visits that stand for the policy and lead to each place; at first, 1 for each start."""
 
     weights: FloatArray  # (S + 1,) by place
     radius: float
@@ -85,9 +85,7 @@ class Targets(followed.Summed):
 
     @property
     def name(self) -> str:
-        return (
-            f"what the policy's decisions earn and lead to, every patient cut to a set length, round {self.round + 1}"
-        )
+        return f"what the policy's decisions earn and bring, every patient cut to a set length, round {self.round + 1}"
 
     @property
     def shape(self) -> tuple[int, ...]:
