@@ -36,6 +36,7 @@ VAPVI = {
     "privacy": {"rho": "0.5"},
     "parameters": {"features": {"kind": "blocks", "terms": ["1", "age", "lactate"]}},
 }
+AUTO: dict[str, Any] = {"algorithm": "auto", "privacy": {"rho": "0.5"}, "parameters": {}}
 ENDED = ("released", "failed", "cancelled")
 
 
@@ -193,11 +194,11 @@ def submit(analyst: Client, dataset: str, key: str = "1", body: dict[str, Any] =
     return analyst.post("/v1/trainings", json={"dataset": dataset} | body, headers={"Idempotency-Key": key})
 
 
-def ended(analyst: Client, training: str, seconds: float = 60) -> dict[str, Any]:
-    """The training once it has come to its end."""
+def ended(analyst: Client, training: str, seconds: float = 60, kind: str = "trainings") -> dict[str, Any]:
+    """The training, or the evaluation, once it has come to its end."""
 
     def look() -> dict[str, Any] | None:
-        found = analyst.get(f"/v1/trainings/{training}").json()
+        found = analyst.get(f"/v1/{kind}/{training}").json()
         return found if found["state"] in ENDED else None
 
     return wait_until(look, seconds)

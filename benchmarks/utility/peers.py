@@ -1,11 +1,14 @@
-"""What the private policies are compared with, on public data only: none of these adds noise."""
+"""What the private policies are compared with, on public data only."""
 
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from benchmarks.utility.problems import Problem
-from discretion.learning.trajectories import ENDED, Block, FloatArray, IntArray
+from discretion.learning import clipped
+from discretion.learning.curator import Concentrated, Curator, Query
+from discretion.learning.trajectories import ENDED, Block, FloatArray, IntArray, Trajectories
 
 SCALES: Final = (0.0, 0.3, 0.6, 1.2)  # of the penalty; the best of them in the true problem is reported
 
@@ -51,3 +54,9 @@ def _planned(problem: Problem, counts: FloatArray, rewards: FloatArray, scale: f
         decisions[step] = np.where(unseen, 0, score.argmax(axis=1))
         following[:-1] = np.where(unseen, 0.0, np.maximum(score.max(axis=1), 0.0))
     return decisions
+
+
+def noisy_mode(data: Trajectories, rho: Fraction) -> IntArray:  # (S,)
+    """The most frequent action by private counts that have all of ρ: what a learner must beat to be of use."""
+    (answer,) = Curator(data, rho).ask(Query(clipped.Coverage(data.schema), Concentrated(rho)))
+    return answer.grid.argmax(axis=1)

@@ -242,7 +242,8 @@ def _check_policy(policy: Policy, request: Request) -> None:
     schema, rule = request.schema, policy.rule
     if (policy.horizon, policy.states, policy.actions) != (schema.horizon, schema.states, schema.actions):
         raise errors.InvalidCertificate("The policy has another horizon, other states or other actions than certified.")
-    if isinstance(rule, policies.Linear) and (rule.low, rule.width) != (schema.low, schema.width):
+    scale = {policies.Linear: ("low", "width"), policies.Pooled: ("width",)}.get(type(rule), ())
+    if any(getattr(rule, name) != getattr(schema, name) for name in scale):
         raise errors.InvalidCertificate("The policy scales its rewards otherwise than the certificate says.")
     features = rule.bins if isinstance(rule, policies.Table) else rule.features
     if features is not None and features != getattr(request.parameters, "features", None):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import sqlalchemy as sa
 import typer
@@ -25,17 +25,21 @@ from discretion import (
     keys,
     ledger,
     processes,
+    requests,
     serving,
     settings,
     signatures,
     signing,
     simulation,
     statements,
+    twin,
     worker,
 )
 from discretion.api import app as api
-from discretion.learning import policy
+from discretion.learning import auto, documents, policy
 from discretion.privacy.rho import Rho
+
+_REHEARSED = ("behaviour", "policy", "best")
 
 app = typer.Typer(name="discretion", no_args_is_help=True, add_completion=False)
 ledger_app = typer.Typer(no_args_is_help=True, help="The budget ledger.")
@@ -111,6 +115,41 @@ def _summary(rows: list[simulation.Row]) -> Table:
         cells = (gaps[count, algorithm, rho] for algorithm, rho in kinds)
         table.add_row(str(count), *(f"{sum(cell) / len(cell):.3f}" for cell in cells))
     return table
+
+
+@app.command()
+def rehearse(
+    schema_file: Annotated[
+        Path, typer.Argument(metavar="SCHEMA", help="A dataset's public schema as JSON: horizon, states, actions …")
+    ],
+    units: Annotated[int, typer.Option(help="How many patients there are.")],
+    rho: Annotated[str, typer.Option(help="The privacy budget ρ of one training.")],
+    algorithm: Annotated[str, typer.Option(help="auto, dp-apvi, dp-vapvi or dp-pae.")] = auto.NAME,
+    parameters: Annotated[Path | None, typer.Option(help="Public constants as JSON.")] = None,
+    twins: Annotated[int, typer.Option(min=1, max=100, help="How many made-up twins to try.")] = 3,
+) -> None:
+    """Try a training on made-up patients of the same schema, for nothing: what would noise of this size leave?"""
+    with _refusals():
+        schema, labels = documents.schema_of(_json(schema_file))
+        request = {
+            "algorithm": algorithm,
+            "privacy": {"rho": rho},
+            "parameters": _json(parameters) if parameters else {},
+        }
+        asked = requests.of(schema, labels, units, request)
+        table = Table("twin", "behaviour", "policy", "best", "learned", title=f"{asked.algorithm} at ρ = {rho}")
+        for number in range(twins):
+            found = twin.rehearse(asked, number)
+            worth = ["–" if found["value"][name] is None else f"{found['value'][name]:.4g}" for name in _REHEARSED]
+            table.add_row(str(number), *worth, f"{found['learned_share']:.0%}")
+    Console().print(table)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_read(path))
+    except (ValueError, RecursionError):
+        raise errors.InvalidRequest(f"{path.name} holds no JSON.") from None
 
 
 @app.command()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from discretion import catalogue, certificates, errors
 from discretion.catalogue import Dataset
-from discretion.learning import auto, documents, features, forms, learners, report, vapvi
+from discretion.learning import apvi, auto, documents, features, forms, learners, report, vapvi, vapvi_stationary
 from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
 from discretion.learning.trajectories import Schema, Trajectories
@@ -137,18 +137,25 @@ def _numbers(found: Asked) -> int:
 def usual_seconds(found: Asked) -> float:
     """How long after its start a result appears: a public function of the sizes, rounded up to a power of two.
 
-    Rows pass through at some 10⁶ a second, once for counts and twice for each step of a regression; a count takes
-    some 10⁻⁷ s and an entry of a Gram matrix 10⁻⁹ s a row. It is an estimate: what takes longer appears at the next
-    doubling.
+    It is an estimate: what takes longer appears at the next doubling.
     """
+    return float(2 ** max(1, math.ceil(math.log2(1 + _work(found)))))
+
+
+def _work(found: Asked) -> float:
+    """About how many seconds the passes over the rows take, and what is made of a cell or of an entry of a matrix."""
     schema, parameters = found.schema, found.parameters
     rows = found.units * schema.per_unit * schema.horizon
     if isinstance(parameters, vapvi.Parameters):
         entries = getattr(parameters.features, "width", 1) ** 2
-        work = rows * (2e-6 * schema.horizon / 4 + entries * 1e-9)
-    else:
-        work = rows * 1e-6 + schema.horizon * schema.count * schema.actions * 1e-7
-    return float(2 ** max(1, math.ceil(math.log2(1 + work))))
+        return rows * (2e-6 * schema.horizon / 4 + entries * 1e-9)
+    if isinstance(parameters, vapvi_stationary.Parameters):
+        width = parameters.features.width
+        return rows * (1e-6 + width * 1e-8 * schema.actions) * parameters.rounds + rows * width**2 * 1e-9
+    cells = schema.count * schema.actions
+    if isinstance(parameters, apvi.Parameters):
+        return rows * 1e-6 + schema.horizon * cells * 1e-7
+    return rows * 4e-6 + cells * 1e-4
 
 
 def due(usual: float, elapsed: float) -> float:

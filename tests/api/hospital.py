@@ -25,6 +25,7 @@ class Things:
     grant: str
     training: str = ""
     policy: str = ""
+    evaluation: str = ""
 
     def ids(self) -> dict[str, str]:
         return vars(self)
@@ -68,6 +69,14 @@ def build(service: Service) -> Hospital:
         ended = services.ended(asking, things.training)
         assert ended["state"] == "released", ended
         things.policy = ended["policy"]
+    for things, asking in submitted[:3]:
+        body = {"policy": things.policy, "privacy": {"rho": "0.5"}}
+        asked = asking.post("/v1/evaluations", json=body, headers={"Idempotency-Key": f"judge {things.grant}"})
+        assert asked.status_code == 202, asked.text
+        things.evaluation = asked.json()["id"]
+    for things, asking in submitted[:3]:
+        judged = services.ended(asking, things.evaluation, kind="evaluations")
+        assert judged["state"] == "released", judged
     return Hospital(service, service.admin, auditor, custodian, stranger, analyst, other, own, foreign, beside, linear)
 
 

@@ -16,6 +16,7 @@ ROLES = ("admin", "custodian", "analyst", "auditor")
 CSV = {"content": services.csv(3), "headers": {"Content-Type": "text/csv"}}
 TRAINING = {"json": services.APVI | {"dataset": "{dataset}"}}
 KEYED = TRAINING | {"headers": {"Idempotency-Key": "matrix"}}
+JUDGED = {"json": {"policy": "{policy}", "privacy": {"rho": "0.5"}}, "headers": {"Idempotency-Key": "judged"}}
 DATASET = {"json": services.TABULAR | {"name": "icu", "population": "{population}"}}
 
 
@@ -75,6 +76,13 @@ EXPECTED = [
     Endpoint("GET", "/v1/trainings/{training}/events", {"custodian", "analyst", "admin"}),
     Endpoint("DELETE", "/v1/trainings/{training}", {"analyst"}),
     Endpoint("POST", "/v1/trainings/{training}/policies", {"analyst"}, {"json": {"parameters": {}}}),
+    Endpoint("POST", "/v1/rehearsals", {"analyst"}, TRAINING),
+    Endpoint("POST", "/v1/evaluations", {"analyst"}, JUDGED),
+    Endpoint("GET", "/v1/evaluations", {"custodian", "analyst", "admin"}),
+    Endpoint("GET", "/v1/evaluations/{evaluation}", {"custodian", "analyst"}),
+    Endpoint("GET", "/v1/evaluations/{evaluation}/report", {"custodian", "analyst", "auditor"}),
+    Endpoint("GET", "/v1/evaluations/{evaluation}/certificate", {"custodian", "analyst", "auditor"}),
+    Endpoint("DELETE", "/v1/evaluations/{evaluation}", {"analyst"}),
     Endpoint("GET", "/v1/policies", {"custodian", "analyst", "auditor"}),
     Endpoint("GET", "/v1/policies/{policy}", {"custodian", "analyst", "auditor"}),
     Endpoint("GET", "/v1/policies/{policy}/certificate", {"custodian", "analyst", "auditor"}),
@@ -98,6 +106,7 @@ MISSING = {
     "grant": "gr_0000000000000000000000",
     "training": "tr_0000000000000000000000",
     "policy": "pol_0000000000000000000000",
+    "evaluation": "ev_0000000000000000000000",
     "key": "key_0000000000000000000000",
     "holder": "key_0000000000000000000000",
 }

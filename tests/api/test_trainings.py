@@ -68,6 +68,34 @@ class TestAPlan:
         assert plan["visits_needed"] > 0
         assert plan["seconds"] > 0
 
+    def test_of_auto_says_what_was_chosen_and_why(self, hospital: Hospital) -> None:
+        plan = hospital.analyst.post("/v1/plans", json=services.AUTO | {"dataset": hospital.own.dataset}).json()
+        assert (plan["algorithm"], plan["parameters"]["dynamics"]) == ("dp-apvi", "stationary")
+        assert plan["chosen"]["by"] == "auto"
+        assert "S = 4" in plan["chosen"]["reason"]
+
+    def test_says_what_will_be_learned_under_which_assumption(self, hospital: Hospital) -> None:
+        body = training(dataset=hospital.own.dataset)
+        plan = hospital.analyst.post("/v1/plans", json=body).json()
+        assert "1/rank" in plan["assumption"]
+        assert plan["learned_share"] == 0
+        assert "nothing would be learned" in plan["warnings"][-1]
+        rich = body | {"privacy": {"rho": "90"}, "visiting": {"steps": 3, "states": [1, 1, 1, 1]}}
+        assert hospital.analyst.post("/v1/plans", json=rich).json()["learned_share"] > 0
+        wrong = body | {"visiting": {"states": [1, 1]}}
+        services.refused(hospital.analyst.post("/v1/plans", json=wrong), 422, "invalid_parameter")
+
+    def test_warns_of_the_papers_constants(self, hospital: Hospital) -> None:
+        body = training(dataset=hospital.own.dataset, parameters={}, privacy={"rho": "50"})
+        assert "clipped to zero" in " ".join(hospital.analyst.post("/v1/plans", json=body).json()["warnings"])
+
+    def test_of_a_half_is_of_half_the_units(self, hospital: Hospital) -> None:
+        body = services.AUTO | {"dataset": hospital.own.dataset}
+        plans = [hospital.analyst.post("/v1/plans", json=body | half).json() for half in ({}, {"half": "first"})]
+        assert [plan["half"] for plan in plans] == [None, "first"]
+        assert "n = 100," in plans[1]["chosen"]["reason"]
+        assert hospital.analyst.post("/v1/plans", json=body | {"half": "third"}).status_code == 422
+
     def test_costs_nothing(self, hospital: Hospital) -> None:
         path = f"/v1/datasets/{hospital.own.dataset}/budget"
         before = hospital.analyst.get(path).json()

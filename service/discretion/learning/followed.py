@@ -216,11 +216,18 @@ class Summed:
 
 @dataclass(frozen=True, eq=False)
 class Sizes(Summed):
-    """Of each unit: how many visits followed the policy, how many there were, Σ r² and Σ r⁴; each over H·m."""
+    """Of each unit: how many visits followed the policy, how many there were, Σ r² and Σ r⁴, each over H·m; and, where a
+    unit may have several, its trajectories over m."""
 
-    squared_sensitivity = Fraction(4)
     name = "number of steps, of those that followed the policy, and size of rewards, of each patient"
-    shape = (4,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (4 if self.schema.per_unit == 1 else 5,)
+
+    @property
+    def squared_sensitivity(self) -> Fraction:
+        return Fraction(self.shape[0])
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         seen = visits(block)
@@ -230,6 +237,7 @@ class Sizes(Summed):
         partial[1] += len(followed) * share
         for index, power in ((2, 2), (3, 4)):
             partial[index] += int(np.trunc(np.minimum(seen.rewards**power, 1.0) * share).sum())
+        partial[4:] += int(seen.starts.sum()) * (ONE // self.schema.per_unit)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,8 @@ QUANTILE: Final = 1.645  # of the normal distribution, for LEVEL
 INFLATION: Final = 1.1  # of deviations that were estimated with noise
 DOUBT: Final = (0.35, 0.6)  # how wrong an occupancy may be, from rounds and from a table
 CAUTION: Final = 0.03  # of the deviation of totals: the least that a decision not judged may be worth
-FEW_STATES: Final = 1.5  # n√ρ/S^1.5 from which a table of transitions tells more than rounds
+FEW_STATES: Final = 0.35  # n√ρ/(S^1.5·A) from which a table of transitions tells more than rounds
+PLENTY: Final = 20.0  # n√ρ/S from which radii grow
 MAX_CELLS: Final = 50_000_000
 
 _Plan = list[tuple[Statistic, Fraction]]
@@ -53,7 +54,7 @@ class Parameters:
     judged: policy.Policy
     value_rounds: int = 40  # longer horizons are extrapolated
     occupancy_rounds: int = 12
-    support: float = 2.5  # a count is enough at so many standard deviations of its noise
+    support: float = 2.0  # a count is enough at so many standard deviations of its noise
     allowance: float = 0.25  # of the spread of values, for each decision that cannot be judged
     shares: tuple[int, ...] = (3, 5, 20, 6, 2, 47, 4, 13)
 
@@ -121,8 +122,14 @@ def _decisions(parameters: Parameters) -> IntArray:  # (H, S)
 
 def _by_table(schema: Schema, units: int, privacy: Share) -> bool:
     cells = schema.count * (schema.actions + 1) * (schema.count + 2)
-    enough = FEW_STATES * schema.count**1.5
+    enough = FEW_STATES * schema.count**1.5 * schema.actions
     return cells <= MAX_CELLS and isinstance(privacy, Concentrated) and units**2 * privacy.rho >= enough**2
+
+
+def _reach(schema: Schema, units: int, privacy: Share) -> float:
+    """How much longer than usual radii are: noise falls with n√ρ/S, and what cutting distorts should fall with it."""
+    rho = float(privacy.rho) if isinstance(privacy, Concentrated) else 0.0
+    return min(max((units * math.sqrt(rho) / (PLENTY * schema.count)) ** 0.25, 1.0), 4.0)
 
 
 def _rounds(schema: Schema, parameters: Parameters) -> tuple[int, int]:
@@ -193,7 +200,7 @@ class Received:
 def evaluate(curator: Curator, privacy: Share, parameters: Parameters) -> Evaluation:
     schema, units = curator.schema, curator.units
     asked = queries(schema, units, privacy, parameters)
-    asker = Asker(curator, {query.statistic.name: query.share for query in asked})
+    asker = Asker(curator, {query.statistic.name: query.share for query in asked}, _reach(schema, units, privacy))
     decisions = _decisions(parameters)
     judged = followed.Judged(schema, decisions)
     sizes = occupancy.sizes(asker, judged)
@@ -257,7 +264,8 @@ def _judgement(
     mean, error, _ = _moments(answer, asker.units, _fitted(weights.total, counts.places))
     corrected = abs(mean - 4 * float(answer.values[2]) / asker.units) - 4 * occupancy.deviation(answer) / asker.units
     share = float(weights.occupancy[counts.supported].sum()) / max(float(weights.occupancy.sum()), 1e-9)
-    spread = math.sqrt(float((counts.by_state * (first - centre) ** 2).sum()))
+    noisy = (first - centre) ** 2 - found.noise[counts.stands[0, :-1]]
+    spread = math.sqrt(max(float((counts.by_state * noisy).sum()), 0.0))
     unjudged = (1 - share) * max(float(weights.occupancy.sum()), sizes.length)
     doubt = DOUBT[weights.cells is not None]
     noise = doubt * math.sqrt(float((weights.occupancy**2 * found.noise[counts.stands[0]]).sum()))

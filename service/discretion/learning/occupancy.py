@@ -39,6 +39,7 @@ class Asker:
 
     curator: Curator
     shares: Mapping[str, Share]
+    reach: float = 1.0  # of radii: with more patients and budget less is cut
 
     @property
     def schema(self) -> Schema:
@@ -69,7 +70,8 @@ class Sizes:
     """Means over units; never below what their noise could hide."""
 
     followed: float  # visits whose action the policy takes at some step
-    length: float  # visits
+    visits: float
+    length: float  # visits of a trajectory
     squares: float  # Σ r²
     sharpness: float  # Σ r⁴ / Σ r²: the square of a reward that matters
 
@@ -80,7 +82,10 @@ def sizes(asker: Asker, judged: followed.Judged) -> Sizes:
     floor, found = deviation(answer) * scale, [float(value) * scale for value in answer.values]
     squares = max(found[2], floor, 1e-3)
     sharpness = min(max(found[3], floor, 1e-6) / squares, 1.0)
-    return Sizes(max(found[0], 2 * floor, 0.5), max(found[1], 2 * floor, 1.0), squares, sharpness)
+    visits = max(found[1], 2 * floor, 1.0)
+    # Over m, not H·m; a unit has one at least, or counts nowhere.
+    several = [min(max(value / asker.schema.horizon, 1.0), visits) for value in found[4:]]
+    return Sizes(max(found[0], 2 * floor, 0.5), visits, visits / math.prod(several), squares, sharpness)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +103,7 @@ class Counts:
 
 def count(asker: Asker, sizes: Sizes, decisions: IntArray, support: float) -> Counts:
     """A decision with too few followed visits is not judged: what everyone did there stands in for it."""
-    limits = (math.ceil(LIMITS[0] * sizes.followed), math.ceil(LIMITS[1] * sizes.length))
+    limits = (math.ceil(LIMITS[0] * sizes.followed), math.ceil(LIMITS[1] * sizes.visits))
     judged = followed.Judged(asker.schema, decisions, limits)
     follow, visit = asker.ask(followed.Followed(judged)), asker.ask(followed.Visited(judged))
     radii = [math.sqrt(limit) for limit in limits]
@@ -174,7 +179,7 @@ def _length(asker: Asker, sizes: FloatArray, visits: FloatArray, more: float = 0
     """A radius that few units' vectors pass, from what a visit of each place adds to them: the expected square of a
     unit's, and that of a visit seen by its weight in it. Without the latter, rare large entries would be cut."""
     square, fourth = (float((visits * sizes**power).sum()) for power in (2, 4))
-    return max(REACH * math.sqrt(square / asker.units + fourth / max(square, _TINY) + more), 1e-6)
+    return max(asker.reach * REACH * math.sqrt(square / asker.units + fourth / max(square, _TINY) + more), 1e-6)
 
 
 def by_rounds(asker: Asker, counts: Counts, sizes: Sizes, rounds: tuple[int, int]) -> Estimate:
@@ -229,7 +234,7 @@ def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[Fl
 def _centred(asker: Asker, counts: Counts, sizes: Sizes, added: FloatArray | None) -> tuple[float, float]:
     """The mean of what a visit adds, and a radius for a unit's sums around it."""
     if added is None:
-        return 0.0, max(WITH_TOTAL * math.sqrt(sizes.squares + sizes.sharpness), 1e-6)
+        return 0.0, max(WITH_TOTAL * math.sqrt(asker.reach**2 * sizes.squares + sizes.sharpness), 1e-6)
     end = 1 / sizes.length  # of the visits, about
     centre = (1 - end) * float((counts.by_state * added[:-1]).sum())
     visits = np.append((1 - end) * counts.by_state, end) * counts.cells.sum()
@@ -265,7 +270,7 @@ def by_table(asker: Asker, counts: Counts, sizes: Sizes) -> Estimate:
         noise = deviation(moved) * table.radius
         kernel[live], doubt[live] = _kernel(moved.values[live] * table.radius, visits[live], noise)
     reward, unsure = _rewards(asker, counts, sizes, live)
-    starts = asker.ask(scored.Arrivals(counts.judged, np.zeros(states + 1), float(schema.per_unit)))
+    starts = asker.ask(scored.Arrivals(counts.judged, np.zeros(states + 1), 1.0))
     start = _on_simplex(starts.values / max(float(starts.values.sum()), 1.0))
     values = np.zeros((schema.horizon + 1, states + 2))
     for step in reversed(range(schema.horizon)):

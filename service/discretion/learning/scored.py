@@ -18,7 +18,7 @@ EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in
 
 @dataclass(frozen=True, eq=False)
 class Arrivals(followed.Summed):
-    """Σ of weights(s) over the visits that stand for the policy and lead to each place; at first, 1 for each start."""
+    """Σ of weights(s) over the visits that stand for the policy and lead to each place; at first, 1 for a unit's starts."""
 
     weights: FloatArray  # (S + 1,) by place
     radius: float
@@ -47,7 +47,8 @@ class Arrivals(followed.Summed):
         if not self.round:
             owners = np.append(owners, seen.units[seen.starts])
             cells = np.append(cells, places[seen.states[seen.starts]])
-            values = np.append(values, np.ones(int(seen.starts.sum())))
+            trajectories = np.bincount(seen.units[seen.starts], minlength=seen.count)
+            values = np.append(values, 1.0 / trajectories[seen.units[seen.starts]])
         self.collect(partial, owners, cells, followed.integers(values, self.radius))
 
 
@@ -103,10 +104,10 @@ class Targets(followed.Summed):
 
 @dataclass(frozen=True, eq=False)
 class Scores(followed.Summed):
-    """z, z² and y/4 of each unit, z being its trajectories' mean score minus a centre, over the radius, cut to [−1, 1],
-    and y likewise their mean V₁(s₁).
+    """z, z² and y/4 of each unit, z being its score minus a centre, over the radius, cut to [−1, 1], and y likewise the
+    mean V₁(s₁) of its trajectories.
 
-    A trajectory's score is V₁(s₁) + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy, h
+    A unit's score is that mean + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy, h
     being their own step; or, with weights for each step, + Σ_h weight_h(s)·(…) over all h whose cell is the visit's.
     """
 
@@ -120,17 +121,15 @@ class Scores(followed.Summed):
     name = "what the policy would have earned each patient, its square, and what was expected at the start"
     shape = (3,)
 
-    def scores(self, block: Bounded) -> tuple[IntArray, FloatArray, IntArray]:
-        """Of each record: its unit and its part of the score, on the grid; of each unit: its trajectories."""
+    def scores(self, block: Bounded) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Of each record: its unit and its part of the score, on the grid; of each unit: its V₁(s₁)."""
         chosen = self.judged.chosen(block)
         seen = chosen.visits
         part = self._pooled(chosen) if self.cells is not None else self._own(chosen)
-        part = part + np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
-        return (
-            seen.units,
-            followed.integers(part, self.radius),
-            np.bincount(seen.units[seen.starts], minlength=seen.count),
-        )
+        start = np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
+        total = np.bincount(seen.units, weights=followed.integers(start, self.radius), minlength=seen.count)
+        trajectories = np.bincount(seen.units[seen.starts], minlength=seen.count)
+        return seen.units, followed.integers(part, self.radius), np.trunc(total / np.maximum(trajectories, 1))
 
     def _own(self, chosen: followed.Chosen) -> FloatArray:
         seen, weights = chosen.visits, self.weights[chosen.place]
@@ -148,13 +147,12 @@ class Scores(followed.Summed):
         return total
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        owners, whole, divisor = self.scores(block)
-        followed.add_with_squares(partial, owners, whole, divisor)
-        seen = followed.visits(block)
-        start = np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
-        mean = np.bincount(owners, weights=followed.integers(start, self.radius), minlength=len(divisor))
-        mean = np.trunc(mean / np.maximum(divisor, 1) / 4)
-        partial[2] += int(np.clip(mean, -followed.ONE // 4, followed.ONE // 4).sum())
+        owners, whole, start = self.scores(block)
+        total = np.bincount(owners, weights=whole, minlength=len(start)) + start
+        one = np.ones(len(start), dtype=np.int64)
+        followed.add_with_squares(partial, np.arange(len(start)), total, one)
+        quarter = followed.ONE // 4
+        partial[2] += int(np.clip(np.trunc(start / 4), -quarter, quarter).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +170,6 @@ class ScoreSizes(followed.Summed):
         return units
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        owners, whole, divisor = self.of.scores(block)
-        size = np.abs(np.bincount(owners, weights=whole, minlength=len(divisor))) / np.maximum(divisor, 1)
+        owners, whole, start = self.of.scores(block)
+        size = np.abs(np.bincount(owners, weights=whole, minlength=len(start)) + start)
         partial += np.bincount(np.searchsorted(EDGES, size * (self.of.radius / followed.ONE)), minlength=len(partial))

@@ -20,6 +20,7 @@ labelled `fallback`, unless that is the best itself and its estimate was narrowe
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +38,10 @@ _SAMPLING: Final = 0.25  # variance of a target within [−1, 1], which is 1 at 
 _PENALTY: Final = 10.0  # so that C = 0.1, the default, is one standard deviation
 _CONVINCING: Final = 0.5
 _NARROWED: Final = 0.5
+_OWN: Final = 0.5  # κ, the part of τ² that is a step's own before the data
+_LIKE: Final = 0.3
+_ROUNDS: Final = 20
+_WORK: Final = 1e9
 _NARROWEST: Final = 1e-9  # of half a range: where all values agree there is nothing to learn
 _ENDINGS: Final = 4.5  # standard deviations of its noise above which the number of endings is no noise
 
@@ -70,6 +75,8 @@ class Estimate:
     before: FloatArray
     along: FloatArray | None  # (S, A, r) every ψ along independent directions; None: each (s, a) has its own
     directions: FloatArray  # (r,) the variance of θ in these
+    precision: FloatArray  # (G, p, p) what the sums alone say: θ is normal of this precision,
+    signal: FloatArray  # (G, p) and of this precision times its mean
 
     @property
     def narrowed(self) -> FloatArray:  # (S, A)
@@ -84,6 +91,23 @@ class Estimate:
             return np.where(one == other, 0.0, np.sqrt(apart))
         apart = self.along[states, one] - self.along[states, other]
         return np.sqrt((apart**2) @ self.directions)
+
+
+def _estimate_of(
+    psi: FloatArray,  # (S, A, p)
+    groups: IntArray | None,  # (S, A): bins, where p = 1
+    weights: FloatArray,  # (G, p)
+    covariance: FloatArray,  # (G, p, p)
+    prior: float,
+) -> Estimate:
+    if groups is not None:
+        mean, variance = weights[groups, 0], covariance[groups, 0, 0]
+        return Estimate(mean, variance, np.full(groups.shape, prior), None, variance.ravel(), covariance, weights)
+    directions, vectors = np.linalg.eigh(covariance[0])
+    along = (psi.reshape(-1, psi.shape[2]) @ vectors).reshape(psi.shape)
+    directions = np.maximum(directions, 0.0)
+    before = prior * (psi**2).sum(axis=-1)
+    return Estimate(psi @ weights[0], along**2 @ directions, before, along, directions, covariance, weights)
 
 
 def possible(eigenvalues: FloatArray, most: float) -> FloatArray:  # (r,) → (r,)
@@ -106,29 +130,99 @@ def estimate(
         moment, rows = vectors.T @ (basis @ sums.moment[0]), geometry.coordinates
         along = (rows.reshape(-1, len(basis)) @ vectors).reshape(rows.shape)  # one product, not one a state
     gram = possible(gram, most) + shift / 2
-    mean, variance = _weights(gram, moment, sums, prior, freedom / len(gram) ** 2)
-    if along is None:
-        assert isinstance(geometry, maps.Bins)
-        shape = geometry.group.shape
-        return Estimate(mean.reshape(shape), variance.reshape(shape), np.full(shape, prior), None, variance)
-    return Estimate(along @ mean, along**2 @ variance, prior * (along**2).sum(axis=-1), along, variance)
+    missed = _missed(gram, moment, sums, prior, freedom / len(gram) ** 2)
+    total = prior * gram**2 + missed
+    mean, variance = prior * gram * moment / total, prior * missed / total
+    told, signal = gram**2 / missed, gram * moment / missed
+    if isinstance(geometry, maps.Bins):
+        shape, told, signal = geometry.group.shape, told[:, None, None], signal[:, None]
+        before = np.full(shape, prior)
+        return Estimate(mean.reshape(shape), variance.reshape(shape), before, None, variance, told, signal)
+    axes = geometry.basis.T @ vectors  # (p, r)
+    before = prior * (along**2).sum(axis=-1)
+    told, signal = ((axes * told) @ axes.T)[None], (axes @ signal)[None]
+    return Estimate(along @ mean, along**2 @ variance, before, along, variance, told, signal)
 
 
-def _weights(
+def _missed(
     gram: FloatArray,  # (r,)
     moment: FloatArray,  # (r,)
     sums: Noisy,
     prior: float,
     spread: float,  # D/r²
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of θ along each direction; ‖θ‖² is the one that comes out, in three rounds."""
-    length = prior * len(gram) / 2
+) -> FloatArray:
+    """N along each direction; ‖θ‖² is the one that comes out, in three rounds."""
+    length, missed = prior * len(gram) / 2, np.zeros_like(gram)
     for _ in range(3):
         missed = sums.moment_variance + sums.gram_variance * spread * length + _SAMPLING * gram
         total = prior * gram**2 + missed
-        mean, variance = prior * gram * moment / total, prior * missed / total
-        length = float((mean**2).sum() + variance.sum())
-    return mean, variance
+        length = float(((prior * gram * moment / total) ** 2).sum() + (prior * missed / total).sum())
+    return missed
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a step's sums say, and the range that its targets were divided by."""
+
+    estimated: Estimate
+    found: "Range"
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """The sums of all steps as normal distributions of the weights in one unit, half_h·θ_h."""
+
+    precision: FloatArray  # (H, G, p, p)
+    signal: FloatArray  # (H, G, p)
+
+    @classmethod
+    def by(cls, steps: Sequence[Step]) -> "_Told":
+        precision = [step.estimated.precision / step.found.half**2 for step in steps]
+        return cls(np.stack(precision), np.stack([step.estimated.signal / step.found.half for step in steps]))
+
+    def given(self, own: FloatArray, shared: float) -> tuple[FloatArray, FloatArray, FloatArray]:  # (G, p)
+        """Mean and covariance of every step's weights and the mean square of what is a step's own in them."""
+        inverse = 1.0 / own
+        unit = np.eye(own.shape[1])
+        alone = _inverse(self.precision + unit * inverse[:, None, :])  # given μ
+        pull = alone * inverse[:, None, :]  # how far μ draws the weights
+        common = _inverse(unit / shared + ((unit - pull) * inverse[..., None]).sum(axis=0))
+        mean = _times(common, (_times(alone, self.signal) * inverse).sum(axis=0))
+        weights = _times(alone, self.signal) + _times(pull, mean)
+        off = (unit - pull) @ common
+        squares = (weights - mean) ** 2 + _diagonal(alone + off @ (unit - pull).swapaxes(-1, -2))
+        return weights, alone + pull @ common @ pull.swapaxes(-1, -2), squares
+
+
+def _inverse(matrices: FloatArray) -> FloatArray:  # (…, p, p)
+    return 1.0 / matrices if matrices.shape[-1] == 1 else np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+
+
+def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:  # (…, p, p), (…, p) → (…, p)
+    return np.asarray((matrices @ vectors[..., None])[..., 0], dtype=np.float64)
+
+
+def _diagonal(matrices: FloatArray) -> FloatArray:  # (…, p, p) → (…, p)
+    return np.asarray(np.diagonal(matrices, axis1=-2, axis2=-1), dtype=np.float64)
+
+
+def together(steps: Sequence[Step], features: maps.FiniteMap, ridge: float) -> list[Estimate]:
+    """Every step's weights, seen in the light of the others': half_h·θ_h = μ + what is the step's own.
+
+    Before the data, μ has variance (1 − κ)T and a step's own part κT, T being the mean of τ²half_h². How much is a
+    step's own in each coordinate is then found by expectation maximisation, its first value counting like one step.
+    """
+    psi, groups = features.psi / maps.ONE, None if isinstance(features, maps.Table) else features.group
+    told, prior = _Told.by(steps), float(np.mean([step.found.half**2 for step in steps])) / (PRECISION * ridge)
+    own = np.full(told.signal.shape[1:], _OWN * prior)
+    for _ in range(_ROUNDS):
+        _, _, squares = told.given(own, (1 - _OWN) * prior)
+        own = (_LIKE * _OWN * prior + squares.sum(axis=0)) / (_LIKE + len(steps))
+    weights, covariances, _ = told.given(own, (1 - _OWN) * prior)
+    return [
+        _estimate_of(psi, groups, mean / step.found.half, covariance / step.found.half**2, prior / step.found.half**2)
+        for mean, covariance, step in zip(weights, covariances, steps, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -165,7 +259,9 @@ class Backward:
         self._schema, self._features, self._reward, self._constants = schema, features, reward, constants
         self._geometry = features if isinstance(features, maps.Bins) else whitening.whitened(features)
         self._value = np.zeros(features.states + 1)  # Ṽ_{H+1} = 0; the last entry is the end's
+        self._white = features if isinstance(self._geometry, maps.Bins) else self._geometry.features
         self._ends = False
+        self._steps: dict[int, Step] = {}
         shape = (schema.horizon, features.states)
         self._decisions, self._scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         self._learned: BoolArray = np.zeros(shape, dtype=bool)
@@ -208,6 +304,19 @@ class Backward:
     def improve(self, step: int, sums: Noisy, found: Range) -> None:
         constants = self._constants
         estimated = estimate(sums, self._geometry, constants.ridge, constants.most[1], constants.shift)
+        self._steps[step] = Step(estimated, found)
+        self._decide(step, estimated, found)
+
+    def look_again(self) -> None:
+        """All decisions once more, now that every step has been seen; the Ṽ that targets were made of stay."""
+        if len(self._steps) < 2 or len(self._steps) * self._white.width**3 > _WORK:
+            return
+        found = together(list(self._steps.values()), self._white, self._constants.ridge)
+        for (step, seen), estimated in zip(self._steps.items(), found, strict=True):
+            self._decide(step, estimated, seen.found)
+
+    def _decide(self, step: int, estimated: Estimate, found: Range) -> None:
+        constants = self._constants
         score = found.middle + found.half * estimated.mean
         if self._reward is not None:
             score = score + self._reward.at(self._schema, step)
@@ -234,6 +343,7 @@ class Backward:
         self._value = np.append(value, self._schema.idle * (self._schema.horizon - step))
 
     def policy(self, name: str) -> policy.Policy:
+        self.look_again()
         steps = np.arange(self._schema.horizon, 0, -1)[:, None]
         scores = self._scores * self._schema.width + self._schema.low * steps
         bins = self._features if isinstance(self._features, maps.Bins) else None
