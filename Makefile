@@ -10,7 +10,7 @@ CHECKED := $(foreach folder,service migrations tests benchmarks,$(if $(shell fin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test bench evidence lint lock setup clean
+.PHONY: help demo serve test bench evidence utility lint lock setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ bench: $(VENV)/ready ## measure speed and memory
 
 evidence: $(VENV)/ready ## rebuild the evidence behind the claims; SAMPLE=1 for a small sample of it
 	$(BIN)/python -m benchmarks.evidence $(if $(SAMPLE),--sample)
+
+utility: $(VENV)/ready ## measure what the policies are worth on public problems; SAMPLE=1 for a small sample of it
+	$(BIN)/python -m benchmarks.utility $(if $(SAMPLE),--sample)
 
 lint: $(VENV)/ready ## check style, formatting, types and the direction of imports
 	$(BIN)/ruff check $(CHECKED)

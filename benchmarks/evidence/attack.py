@@ -5,12 +5,16 @@ test beats. Half of the draws choose the threshold, the other half bound its err
 P[D] ≤ e^ε·P[D′] + δ follows a lower bound on ε, which must stay below the ε that the statistic's ρ claims at that δ
 (for pure releases: its own ε at δ = 0). The same attack on noise made for half the sensitivity must break through, or
 it would prove nothing.
+
+Where the worst neighbours are known they are written down; for the statistics of the learners that pool whole patients
+they are those that the search of `neighbours` found.
 """
 
 import json
 import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
+from benchmarks.evidence import neighbours
 from discretion.learning import sums
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Concentrated, Pure, Query, event_of
@@ -51,6 +56,7 @@ def cases() -> Iterator[Case]:
     yield Case("visits, Laplace", Query(VisitCounts(schema), Pure(Fraction(1))), here, there)
     yield Case("transitions", Query(TransitionCounts(schema), _SHARE), here, there)
     yield Case("first visits", Query(VisitCounts(schema, "stationary"), _SHARE), *_tours(schema))
+    yield Case("first transitions", Query(TransitionCounts(schema, "stationary"), _SHARE), *_tours(schema))
     yield Case("centred rewards", Query(RewardSums(schema), _SHARE), poor, rich)
     yield Case("Gram matrix, table", Query(Gram(schema, opposite, 0), _SHARE), here, there)
     yield Case("moment, table", Query(Moment(schema, opposite, 0, reward=True, bound=1), _SHARE), here, across)
@@ -78,19 +84,44 @@ def _tours(schema: Schema) -> tuple[Trajectories, Trajectories]:
     return tours[0], tours[1]
 
 
-def attack(case: Case, draws: int, *, halved: bool = False) -> dict[str, Any]:
-    event = event_of(case.query, 1)
-    (one,), (other,) = (sums.totals([case.query.statistic], data) for data in (case.one, case.other))
-    change, scale = _change(one - other, event)
+def written() -> Iterator[tuple[str, events.Event, IntArray]]:
+    for case in cases():
+        (one,), (other,) = (sums.totals([case.query.statistic], data) for data in (case.one, case.other))
+        yield case.name, event_of(case.query, 1), one - other
+
+
+def searched(pairs: int) -> Iterator[tuple[str, events.Event, IntArray]]:
+    """Each statistic of the pooling learners, moved as far as the search could move it."""
+    farthest: dict[str, tuple[str, neighbours.Move]] = {}
+    for number, case in enumerate(neighbours.pooling()):
+        _, moves = neighbours.worst(case, pairs, number)
+        for name, move in moves.items():
+            stem = re.sub(r", (step|round) [0-9]+$", "", name)
+            if stem not in farthest or move.share > farthest[stem][1].share:
+                farthest[stem] = f"{case.name}: {stem}", move
+    for told, move in farthest.values():
+        if "transitions" not in told:  # with so few patients none is asked for
+            yield told, _at(_SHARE.rho, move.event), move.moved
+
+
+def _at(share: Fraction, event: events.Event) -> events.Event:
+    """The same release at another share: what an attacker can show with so many draws."""
+    symmetric = event.mechanism == events.SYMMETRIC_GAUSSIAN
+    scale = events.symmetric_gaussian_scale if symmetric else events.gaussian_scale
+    return replace(event, scale=scale(event.sensitivity, share))
+
+
+def attack(name: str, event: events.Event, moved: IntArray, draws: int, *, halved: bool = False) -> dict[str, Any]:
+    change, scale = _change(moved, event)
     if halved:
         scale = scale / (2.0 if event.mechanism == events.LAPLACE else 4.0)
-    own, moved = (_ratios(change, scale, event, draws, moved) for moved in (False, True))
+    own, other = (_ratios(change, scale, event, draws, away) for away in (False, True))
     found = [
-        {"delta": float(delta), "found": round(_bound(own, moved, float(delta)), 4), "claimed": round(claimed, 4)}
+        {"delta": float(delta), "found": round(_bound(own, other, float(delta)), 4), "claimed": round(claimed, 4)}
         for delta, claimed in _claims(event)
     ]
     return {
-        "name": case.name,
+        "name": name,
         "halved": halved,
         "broken": any(f["found"] > f["claimed"] for f in found),
         "bounds": found,
@@ -144,8 +175,9 @@ def _interval(successes: int, trials: int) -> tuple[float, float]:
     return low, float(beta.ppf(0.975, successes + 1, trials - successes)) if successes < trials else 1.0
 
 
-def run(draws: int, output: Path | None) -> bool:
-    rows = [attack(case, draws, halved=halved) for case in cases() for halved in (False, True)]
+def run(draws: int, pairs: int, output: Path | None) -> bool:
+    moves = [*written(), *searched(pairs)]
+    rows = [attack(*move, draws, halved=halved) for move in moves for halved in (False, True)]
     passed = all(row["broken"] == row["halved"] for row in rows)
     if output is not None:
         summary = {"draws": draws, "passed": passed, "statistics": rows}

@@ -88,6 +88,7 @@ class Case:
     schema: Schema
     privacy: Share
     parameters: Parameters
+    units: int = _OTHERS + 1  # more than are there have nothing recorded, but learners spend as for so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,21 +145,21 @@ def changed(found: Patient, schema: Schema, draw: np.random.Generator) -> Patien
     return Patient(**parts)
 
 
-def dataset(schema: Schema, patients: Sequence[Patient]) -> Trajectories:
+def dataset(schema: Schema, patients: Sequence[Patient], count: int) -> Trajectories:
     def beside(name: str, axis: int) -> Any:
         return np.concatenate([getattr(one, name) for one in patients], axis=axis)
 
     units = np.repeat(np.arange(len(patients)), [len(one.lengths) for one in patients])
     steps = {name: beside(name, 1) for name in ("states", "actions", "rewards")}
     rest = {name: beside(name, 0) for name in ("lengths", "endings", "final")}
-    return Trajectories(schema, len(patients), [Block(units=units, **steps, **rest)])
+    return Trajectories(schema, count, [Block(units=units, **steps, **rest)])
 
 
 def costs(
     case: Case, rest: Sequence[Patient], one: Patient, others: Sequence[Patient]
 ) -> tuple[FloatArray, dict[str, Move]]:
     """The share of the claim that replacing `one` by each of the others uses up, along one transcript."""
-    mine, *theirs = (dataset(case.schema, [*rest, who]) for who in (one, *others))
+    mine, *theirs = (dataset(case.schema, [*rest, who], case.units) for who in (one, *others))
     whole = case.privacy.epsilon**2 / 2 if isinstance(case.privacy, Pure) else case.privacy.rho
     curator = Watched(mine, theirs, Fraction(whole))
     with np.errstate(all="ignore"):
@@ -209,29 +210,36 @@ def cases() -> list[Case]:
     """Every learner, with its modes."""
     table = maps.Table(np.array([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.5, 0.5]], [[-1.0, 0.0], [0.0, -0.7]]]))
     blocks, bins = maps.Blocks(_LINE, 2, ("1", "x", "y")), maps.Bins.of(_LINE, 2, {"x": [0.0]})
-    usual = maps.usual(_LINE, 2, 1000, Fraction(1))
-    found = [
+    return [
         Case("DP-APVI, per step", _PLACES, _PLENTY, apvi.Parameters()),
         Case("DP-APVI, per step, Laplace", _PLACES, _PURE, apvi.Parameters()),
         Case("DP-VAPVI, table, paper", _PLACES, _RHO, vapvi.Parameters(table, calibration="paper")),
         Case("DP-VAPVI, table, paper, split", _PLACES, _RHO, vapvi.Parameters(table, "paper", split=True)),
-        Case("DP-VAPVI, table, tight", _PLACES, _RHO, vapvi.Parameters(table)),
         Case("DP-VAPVI, table, variance", _PLACES, _RHO, vapvi.Parameters(table, variance="estimated")),
         Case("DP-VAPVI, bins, tight", _PLANE, _RHO, vapvi.Parameters(bins)),
         Case("DP-VAPVI, blocks, tight", _PLANE, _RHO, vapvi.Parameters(blocks)),
         Case("DP-VAPVI, blocks, paper", _PLANE, _RHO, vapvi.Parameters(blocks, calibration="paper")),
-        Case("DP-VAPVI, pooled", _PLANE, _RHO, vapvi_stationary.Parameters(blocks)),
-        Case("DP-VAPVI, pooled, usual terms", _PLANE, _RHO, vapvi_stationary.Parameters(usual)),
         Case("DP-VAPVI, pooled, two groups", _PLANE, _RHO, vapvi_stationary.Parameters(blocks, time_groups=2)),
+        Case("DP-VAPVI, pooled, columns", _PLANE, _RHO, vapvi_stationary.Parameters(blocks)),
+        Case("DP-APVI, first visits, Laplace", _PLACES, _PURE, apvi_stationary.Parameters()),
+        Case("DP-APVI, first visits", _PLACES, _PLENTY, apvi_stationary.Parameters()),
+        Case("DP-PAE, little budget", _PLACES, Concentrated(Fraction(1, 100)), pae.Parameters()),
+        *pooling(),
     ]
-    for name, schema in (("", _PLACES), (", bounded return", _BOUNDED)):
-        found += [
-            Case(f"DP-APVI, first visits{name}", schema, _PLENTY, apvi_stationary.Parameters()),
-            Case(f"DP-APVI, first visits, Laplace{name}", schema, _PURE, apvi_stationary.Parameters()),
-            Case(f"DP-PAE{name}", schema, _PLENTY, pae.Parameters()),
-            Case(f"DP-PAE, little budget{name}", schema, Concentrated(Fraction(1, 100)), pae.Parameters()),
-        ]
-    return found
+
+
+def pooling() -> list[Case]:
+    """The learners whose statistics are of whole patients, and so have no worst neighbours that are easily written."""
+    table = maps.Table(np.array([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.5, 0.5]], [[-1.0, 0.0], [0.0, -0.7]]]))
+    usual = maps.usual(_LINE, 2, 1000, Fraction(1))
+    return [
+        Case("DP-VAPVI, table, tight", _PLACES, _RHO, vapvi.Parameters(table)),
+        Case("DP-VAPVI, pooled", _PLANE, _RHO, vapvi_stationary.Parameters(usual)),
+        Case("DP-APVI, first visits, bounded return", _BOUNDED, _PLENTY, apvi_stationary.Parameters()),
+        Case("DP-PAE", _PLACES, _PLENTY, pae.Parameters()),
+        Case("DP-PAE, bounded return", _BOUNDED, _PLENTY, pae.Parameters()),
+        Case("DP-PAE, many patients", _PLACES, _PLENTY, pae.Parameters(), units=100),
+    ]
 
 
 def run(pairs: int, output: Path | None) -> bool:

@@ -216,8 +216,8 @@ class Summed:
 
 @dataclass(frozen=True, eq=False)
 class Sizes(Summed):
-    """Of each unit: how many visits followed the policy, how many there were, Σ r² and Σ r⁴, each over H·m; and, where a
-    unit may have several, its trajectories over m."""
+    """Of each unit: how many visits followed the policy, how many there were, Σ r² and Σ r⁴, each over H·m; and, where
+    it may have several, its trajectories over m."""
 
     name = "number of steps, of those that followed the policy, and size of rewards, of each patient"
 

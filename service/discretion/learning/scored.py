@@ -18,7 +18,7 @@ EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in
 
 @dataclass(frozen=True, eq=False)
 class Arrivals(followed.Summed):
-    """Σ of weights(s) over the visits that stand for the policy and lead to each place; at first, 1 for a unit's starts."""
+    """Σ of weights(s) over visits that stand for the policy, where they lead to; at first, 1 for a unit's starts."""
 
     weights: FloatArray  # (S + 1,) by place
     radius: float
