@@ -100,7 +100,7 @@ def searched(pairs: int) -> Iterator[tuple[str, events.Event, IntArray]]:
             if stem not in farthest or move.share > farthest[stem][1].share:
                 farthest[stem] = f"{case.name}: {stem}", move
     for told, move in farthest.values():
-        if "transitions" not in told:  # with so few patients none is asked for
+        if move.moved.any() and "transitions" not in told:  # so few patients leave some without anything to say
             yield told, _at(_SHARE.rho, move.event), move.moved
 
 

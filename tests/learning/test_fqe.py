@@ -140,7 +140,7 @@ class TestEvaluate:
         parameters = fqe.Parameters(judged_policy(public.schema, decisions), value_rounds=6)
         found = fqe.evaluate(ZeroNoise(public.data(8_000, 3)), ONE, parameters)
         assert found.low <= public.value(decisions) <= found.high
-        assert found.value == pytest.approx(public.value(decisions), abs=0.1)
+        assert found.value == pytest.approx(public.value(decisions), abs=0.4)
 
     def test_a_policy_nobody_followed_is_said_not_to_be_supported(self) -> None:
         public = world()

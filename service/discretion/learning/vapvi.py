@@ -286,6 +286,7 @@ def _learn_normalised(curator: Curator, privacy: Share, parameters: Parameters, 
         value, found, share = learner.target(step)
         (answer,) = curator.ask(_with(plan["joint"], deviation=deviation, value=value, share=share))
         learner.improve(step, vapvi_finite.Noisy.of_joint(answer, parameters.alpha), found)
+    learner.look_again()
     return learner.policy(NAME)
 
 

@@ -14,6 +14,11 @@ In the directions of G's eigenvectors θ_j has mean τ²G_j b_j/(τ²G_j² + N_j
 noise that is a ridge regression with 5λ, and where all is noise it is what was supposed. So no direction needs a
 floor, and more data or budget narrow the estimate. The penalty is 10C standard deviations (and D/K).
 
+When all steps have been asked, they are looked at together (`together`): what a feature is worth at one step is likely
+to be near what it is worth at others, and how near is estimated too. Decisions and scores are those of this second
+look; the values that targets were made of were released before and stay. It costs nothing: all of it is computed from
+what was released. Where steps have nothing in common it learns a little more slowly than step by step.
+
 A state's decision is the action of the best pessimistic score if the data say that it beats the best-covered action, by
 half a standard deviation of the difference. Else it is the best-covered action (that whose estimate was narrowed most),
 labelled `fallback`, unless that is the best itself and its estimate was narrowed to half.
@@ -32,16 +37,16 @@ from discretion.learning.curator import Answer
 from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
 from discretion.learning.values import TableDeviation, TableValue
 
-# The next five were chosen on problems that are not reported. λ = 1 means a prediction of 0 ± 0.22 before the data.
+# The next six were chosen on problems that are not reported. λ = 1 means a prediction of 0 ± 0.22 before the data.
 PRECISION: Final = 20.0  # 1/τ² at λ = 1
 _SAMPLING: Final = 0.25  # variance of a target within [−1, 1], which is 1 at most
 _PENALTY: Final = 10.0  # so that C = 0.1, the default, is one standard deviation
 _CONVINCING: Final = 0.5
 _NARROWED: Final = 0.5
-_OWN: Final = 0.5  # κ, the part of τ² that is a step's own before the data
-_LIKE: Final = 0.3
+_USUAL: Final = 10  # steps that the coordinate in the middle counts for
 _ROUNDS: Final = 20
-_WORK: Final = 1e9
+_WORK: Final = 1e8  # H·p³ above which every step is left as it was seen
+_SHORTEST: Final = 2.0**-10  # of the longest range: shorter ones count as this, so that all can be inverted
 _NARROWEST: Final = 1e-9  # of half a range: where all values agree there is nothing to learn
 _ENDINGS: Final = 4.5  # standard deviations of its noise above which the number of endings is no noise
 
@@ -67,6 +72,14 @@ class Noisy:
 
 
 @dataclass(frozen=True, eq=False)
+class Told:
+    """What sums alone say of the weights: they are normal of this precision, and signal is precision times mean."""
+
+    precision: FloatArray  # (…, G, p, p)
+    signal: FloatArray  # (…, G, p)
+
+
+@dataclass(frozen=True, eq=False)
 class Estimate:
     """ψᵀθ at every (s, a): its mean, variance, and variance before the data was seen; (S, A) each."""
 
@@ -75,8 +88,7 @@ class Estimate:
     before: FloatArray
     along: FloatArray | None  # (S, A, r) every ψ along independent directions; None: each (s, a) has its own
     directions: FloatArray  # (r,) the variance of θ in these
-    precision: FloatArray  # (G, p, p) what the sums alone say: θ is normal of this precision,
-    signal: FloatArray  # (G, p) and of this precision times its mean
+    told: Told
 
     @property
     def narrowed(self) -> FloatArray:  # (S, A)
@@ -91,23 +103,6 @@ class Estimate:
             return np.where(one == other, 0.0, np.sqrt(apart))
         apart = self.along[states, one] - self.along[states, other]
         return np.sqrt((apart**2) @ self.directions)
-
-
-def _estimate_of(
-    psi: FloatArray,  # (S, A, p)
-    groups: IntArray | None,  # (S, A): bins, where p = 1
-    weights: FloatArray,  # (G, p)
-    covariance: FloatArray,  # (G, p, p)
-    prior: float,
-) -> Estimate:
-    if groups is not None:
-        mean, variance = weights[groups, 0], covariance[groups, 0, 0]
-        return Estimate(mean, variance, np.full(groups.shape, prior), None, variance.ravel(), covariance, weights)
-    directions, vectors = np.linalg.eigh(covariance[0])
-    along = (psi.reshape(-1, psi.shape[2]) @ vectors).reshape(psi.shape)
-    directions = np.maximum(directions, 0.0)
-    before = prior * (psi**2).sum(axis=-1)
-    return Estimate(psi @ weights[0], along**2 @ directions, before, along, directions, covariance, weights)
 
 
 def possible(eigenvalues: FloatArray, most: float) -> FloatArray:  # (r,) → (r,)
@@ -133,15 +128,14 @@ def estimate(
     missed = _missed(gram, moment, sums, prior, freedom / len(gram) ** 2)
     total = prior * gram**2 + missed
     mean, variance = prior * gram * moment / total, prior * missed / total
-    told, signal = gram**2 / missed, gram * moment / missed
-    if isinstance(geometry, maps.Bins):
-        shape, told, signal = geometry.group.shape, told[:, None, None], signal[:, None]
-        before = np.full(shape, prior)
-        return Estimate(mean.reshape(shape), variance.reshape(shape), before, None, variance, told, signal)
+    precision, signal = gram**2 / missed, gram * moment / missed
+    if along is None:
+        assert isinstance(geometry, maps.Bins)
+        shape, told = geometry.group.shape, Told(precision[:, None, None], signal[:, None])
+        return Estimate(mean.reshape(shape), variance.reshape(shape), np.full(shape, prior), None, variance, told)
     axes = geometry.basis.T @ vectors  # (p, r)
-    before = prior * (along**2).sum(axis=-1)
-    told, signal = ((axes * told) @ axes.T)[None], (axes @ signal)[None]
-    return Estimate(along @ mean, along**2 @ variance, before, along, variance, told, signal)
+    told = Told(((axes * precision) @ axes.T)[None], (axes @ signal)[None])
+    return Estimate(along @ mean, along**2 @ variance, prior * (along**2).sum(axis=-1), along, variance, told)
 
 
 def _missed(
@@ -160,40 +154,6 @@ def _missed(
     return missed
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What a step's sums say, and the range that its targets were divided by."""
-
-    estimated: Estimate
-    found: "Range"
-
-
-@dataclass(frozen=True, eq=False)
-class _Told:
-    """The sums of all steps as normal distributions of the weights in one unit, half_h·θ_h."""
-
-    precision: FloatArray  # (H, G, p, p)
-    signal: FloatArray  # (H, G, p)
-
-    @classmethod
-    def by(cls, steps: Sequence[Step]) -> "_Told":
-        precision = [step.estimated.precision / step.found.half**2 for step in steps]
-        return cls(np.stack(precision), np.stack([step.estimated.signal / step.found.half for step in steps]))
-
-    def given(self, own: FloatArray, shared: float) -> tuple[FloatArray, FloatArray, FloatArray]:  # (G, p)
-        """Mean and covariance of every step's weights and the mean square of what is a step's own in them."""
-        inverse = 1.0 / own
-        unit = np.eye(own.shape[1])
-        alone = _inverse(self.precision + unit * inverse[:, None, :])  # given μ
-        pull = alone * inverse[:, None, :]  # how far μ draws the weights
-        common = _inverse(unit / shared + ((unit - pull) * inverse[..., None]).sum(axis=0))
-        mean = _times(common, (_times(alone, self.signal) * inverse).sum(axis=0))
-        weights = _times(alone, self.signal) + _times(pull, mean)
-        off = (unit - pull) @ common
-        squares = (weights - mean) ** 2 + _diagonal(alone + off @ (unit - pull).swapaxes(-1, -2))
-        return weights, alone + pull @ common @ pull.swapaxes(-1, -2), squares
-
-
 def _inverse(matrices: FloatArray) -> FloatArray:  # (…, p, p)
     return 1.0 / matrices if matrices.shape[-1] == 1 else np.asarray(np.linalg.inv(matrices), dtype=np.float64)
 
@@ -202,27 +162,67 @@ def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:  # (…, p,
     return np.asarray((matrices @ vectors[..., None])[..., 0], dtype=np.float64)
 
 
-def _diagonal(matrices: FloatArray) -> FloatArray:  # (…, p, p) → (…, p)
-    return np.asarray(np.diagonal(matrices, axis1=-2, axis2=-1), dtype=np.float64)
+def _given(told: Told, own: FloatArray, shared: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean (H, G, p) and covariance (H, G, p, p) of μ + δ_h, and the mean square (H, G, p) of δ_h.
 
-
-def together(steps: Sequence[Step], features: maps.FiniteMap, ridge: float) -> list[Estimate]:
-    """Every step's weights, seen in the light of the others': half_h·θ_h = μ + what is the step's own.
-
-    Before the data, μ has variance (1 − κ)T and a step's own part κT, T being the mean of τ²half_h². How much is a
-    step's own in each coordinate is then found by expectation maximisation, its first value counting like one step.
+    Before the data, μ has this variance in every coordinate, and δ_h, independent of it, the variance own, (G, p).
     """
-    psi, groups = features.psi / maps.ONE, None if isinstance(features, maps.Table) else features.group
-    told, prior = _Told.by(steps), float(np.mean([step.found.half**2 for step in steps])) / (PRECISION * ridge)
-    own = np.full(told.signal.shape[1:], _OWN * prior)
+    unit, inverse = np.eye(own.shape[1]), 1.0 / own
+    alone = _inverse(told.precision + unit * inverse[:, None, :])  # given μ
+    pull = alone * inverse[:, None, :]  # how far μ draws the weights
+    seen = _times(alone, told.signal)
+    common = _inverse(unit / shared + ((unit - pull) * inverse[..., None]).sum(axis=0))
+    mean = _times(common, (seen * inverse).sum(axis=0))
+    weights, rest = seen + _times(pull, mean), unit - pull
+    spread = np.diagonal(alone + rest @ common @ rest.swapaxes(-1, -2), axis1=-2, axis2=-1)
+    return weights, alone + pull @ common @ pull.swapaxes(-1, -2), (weights - mean) ** 2 + spread
+
+
+def together(told: Told, prior: float) -> tuple[FloatArray, FloatArray]:  # (H, G, p), (H, G, p, p)
+    """Mean and covariance of every step's weights in the light of the others': μ + δ_h, δ_h being the step's own.
+
+    Before the data, μ and δ_h have half of the prior variance each, in every coordinate of ψ. How much is the steps'
+    own in a coordinate is then found in rounds of expectation maximisation, where what the coordinate in the middle
+    has counts like ten more steps. Where all is noise, nothing moves, and every weight keeps its prior variance.
+    """
+    own = np.full(told.signal.shape[1:], prior / 2)
     for _ in range(_ROUNDS):
-        _, _, squares = told.given(own, (1 - _OWN) * prior)
-        own = (_LIKE * _OWN * prior + squares.sum(axis=0)) / (_LIKE + len(steps))
-    weights, covariances, _ = told.given(own, (1 - _OWN) * prior)
+        _, _, squares = _given(told, own, prior / 2)
+        usual = float(np.median(squares.mean(axis=0)))
+        own = (_USUAL * usual + squares.sum(axis=0)) / (_USUAL + len(squares))
+    weights, covariances, _ = _given(told, own, prior / 2)
+    return weights, covariances
+
+
+def seen_together(steps: Sequence[tuple[Told, float]], features: maps.FiniteMap, ridge: float) -> list[Estimate]:
+    """What is said of θ_h at every step, and half of its range: what steps may share is half_h·θ_h, in one unit."""
+    halves = np.array([half for _, half in steps])
+    halves = np.maximum(halves, _SHORTEST * halves.max())
+    precision = np.stack([told.precision / half**2 for (told, _), half in zip(steps, halves, strict=True)])
+    signal = np.stack([told.signal / half for (told, _), half in zip(steps, halves, strict=True)])
+    prior = float(np.mean(halves**2)) / (PRECISION * ridge)
+    weights, covariances = together(Told(precision, signal), prior)
     return [
-        _estimate_of(psi, groups, mean / step.found.half, covariance / step.found.half**2, prior / step.found.half**2)
-        for mean, covariance, step in zip(weights, covariances, steps, strict=True)
+        _estimate_of(features, mean / half, covariance / half**2, prior / half**2, told)
+        for mean, covariance, half, (told, _) in zip(weights, covariances, halves, steps, strict=True)
     ]
+
+
+def _estimate_of(
+    features: maps.FiniteMap,
+    weights: FloatArray,  # (G, p)
+    covariance: FloatArray,  # (G, p, p)
+    prior: float,
+    told: Told,
+) -> Estimate:
+    if isinstance(features, maps.Bins):
+        cells, variance = features.group, covariance[:, 0, 0]
+        return Estimate(weights[cells, 0], variance[cells], np.full(cells.shape, prior), None, variance, told)
+    psi = features.psi / maps.ONE
+    variance, vectors = np.linalg.eigh(covariance[0])
+    variance = np.maximum(variance, 0.0)
+    along = (psi.reshape(-1, psi.shape[2]) @ vectors).reshape(psi.shape)
+    return Estimate(psi @ weights[0], along**2 @ variance, prior * (psi**2).sum(axis=-1), along, variance, told)
 
 
 @dataclass(frozen=True)
@@ -259,9 +259,8 @@ class Backward:
         self._schema, self._features, self._reward, self._constants = schema, features, reward, constants
         self._geometry = features if isinstance(features, maps.Bins) else whitening.whitened(features)
         self._value = np.zeros(features.states + 1)  # Ṽ_{H+1} = 0; the last entry is the end's
-        self._white = features if isinstance(self._geometry, maps.Bins) else self._geometry.features
         self._ends = False
-        self._steps: dict[int, Step] = {}
+        self._seen: dict[int, tuple[Told, Range]] = {}
         shape = (schema.horizon, features.states)
         self._decisions, self._scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         self._learned: BoolArray = np.zeros(shape, dtype=bool)
@@ -304,16 +303,18 @@ class Backward:
     def improve(self, step: int, sums: Noisy, found: Range) -> None:
         constants = self._constants
         estimated = estimate(sums, self._geometry, constants.ridge, constants.most[1], constants.shift)
-        self._steps[step] = Step(estimated, found)
+        self._seen[step] = estimated.told, found
         self._decide(step, estimated, found)
 
     def look_again(self) -> None:
         """All decisions once more, now that every step has been seen; the Ṽ that targets were made of stay."""
-        if len(self._steps) < 2 or len(self._steps) * self._white.width**3 > _WORK:
+        white = self._geometry if isinstance(self._geometry, maps.Bins) else self._geometry.features
+        if len(self._seen) < 2 or len(self._seen) * white.groups * white.width**3 > _WORK:
             return
-        found = together(list(self._steps.values()), self._white, self._constants.ridge)
-        for (step, seen), estimated in zip(self._steps.items(), found, strict=True):
-            self._decide(step, estimated, seen.found)
+        steps = [(told, found.half) for told, found in self._seen.values()]
+        estimates = seen_together(steps, white, self._constants.ridge)
+        for (step, (_, found)), estimated in zip(self._seen.items(), estimates, strict=True):
+            self._decide(step, estimated, found)
 
     def _decide(self, step: int, estimated: Estimate, found: Range) -> None:
         constants = self._constants
@@ -343,7 +344,6 @@ class Backward:
         self._value = np.append(value, self._schema.idle * (self._schema.horizon - step))
 
     def policy(self, name: str) -> policy.Policy:
-        self.look_again()
         steps = np.arange(self._schema.horizon, 0, -1)[:, None]
         scores = self._scores * self._schema.width + self._schema.low * steps
         bins = self._features if isinstance(self._features, maps.Bins) else None
