@@ -60,7 +60,7 @@ class TestWarnings:
         assert of(2 * needed).learned_share > 0
 
     def test_the_papers_constants_clip_everything(self) -> None:
-        told = " ".join(of(10_000, parameters=apvi.Parameters()).warnings)
+        told = " ".join(of(2_000, parameters=apvi.Parameters()).warnings)
         assert "clipped to zero" in told
         assert "c2 to 0" in told
 

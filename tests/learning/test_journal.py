@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discretion.learning import apvi, features, learners, vapvi
+from discretion.learning import apvi, apvi_stationary, features, learners, pae, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import IntArray
+from discretion.learning.trajectories import IntArray, Vector
 from discretion.privacy import events
 from tests import worlds
 
@@ -58,43 +58,52 @@ class Notebook:
         self._moment()
 
 
-def problems() -> tuple[worlds.World, list[learners.Parameters]]:
+def problems() -> list[tuple[worlds.World, learners.Parameters]]:
     rng = np.random.default_rng(0)
     world = worlds.sample(rng, worlds.tabular_mdp(rng, horizon=3, states=3, actions=2), units=60)
-    return world, [apvi.Parameters(c1=0.1, c2=0.0), vapvi.Parameters(features.one_hot(3, 2))]
+    plane = worlds.scattered(rng, world)
+    assert isinstance(plane.schema.states, Vector)
+    blocks = features.Blocks(plane.schema.states, 2, ("1", "x", "y"))
+    return [
+        (world, apvi.Parameters(c1=0.1, c2=0.0)),
+        (world, vapvi.Parameters(features.one_hot(3, 2))),
+        (world, apvi_stationary.Parameters()),
+        (world, pae.Parameters()),
+        (plane, vapvi_stationary.Parameters(blocks, rounds=3)),
+    ]
 
 
 class TestJournal:
-    @pytest.mark.parametrize("kind", [0, 1])
+    @pytest.mark.parametrize("kind", range(5))
     def test_a_crash_at_any_moment_repeats_or_fails_and_never_draws_twice(self, kind: int) -> None:
-        world, parameters = problems()
+        world, parameters = problems()[kind]
         whole = Notebook()
-        learners.learn(Curator(world.trajectories, RHO.rho, whole), RHO, parameters[kind])
+        learners.learn(Curator(world.trajectories, RHO.rho, whole), RHO, parameters)
         assert whole.moments >= 8
         ended = []
         for moment in range(1, whole.moments + 1):
             notebook = Notebook(moment)
             with pytest.raises(Crash):
-                learners.learn(Curator(world.trajectories, RHO.rho, notebook), RHO, parameters[kind])
+                learners.learn(Curator(world.trajectories, RHO.rho, notebook), RHO, parameters)
             before = {number: value.copy() for number, value in notebook.values.items()}
             try:
-                resumed = learners.learn(Curator(world.trajectories, RHO.rho, notebook), RHO, parameters[kind])
+                resumed = learners.learn(Curator(world.trajectories, RHO.rho, notebook), RHO, parameters)
             except Interrupted:
                 ended.append("failed")
                 assert notebook.intents.keys() > notebook.values.keys()
             else:
                 ended.append("resumed")
-                again = learners.learn(Curator(world.trajectories, RHO.rho, notebook), RHO, parameters[kind])
+                again = learners.learn(Curator(world.trajectories, RHO.rho, notebook), RHO, parameters)
                 assert again.canonical() == resumed.canonical()
             for number, value in before.items():
                 assert (notebook.values[number] == value).all()
         assert set(ended) == {"failed", "resumed"}
 
     def test_what_is_recalled_is_paid_for_like_what_is_drawn(self) -> None:
-        world, parameters = problems()
+        world, parameters = problems()[0]
         notebook = Notebook()
         first, second = (Curator(world.trajectories, RHO.rho, notebook) for _ in range(2))
         for curator in (first, second):
-            learners.learn(curator, RHO, parameters[0])
+            learners.learn(curator, RHO, parameters)
         assert first.log == second.log
         assert events.compose(second.log) == RHO.rho

@@ -92,22 +92,25 @@ def assert_same(ours: tuple[Any, Any], theirs: tuple[Any, Any], tolerance: float
 
 
 def precision(features: maps.FeatureMap, finest: float) -> float:
-    """Blocks round released weights to about 2⁻³⁴ of the largest, so that records are evaluated exactly."""
-    return 1e-8 if isinstance(features, maps.Blocks) else finest
+    return 1e-8 if isinstance(features, maps.Blocks) else finest  # blocks round weights to 2⁻³⁴ of the largest
 
 
 class TestLearnWithoutNoise:
-    @pytest.mark.parametrize(("kind", "mode"), AS_PRINTED)
-    def test_it_is_vapvi(self, kind: str, mode: str) -> None:
+    def check(self, kind: str, mode: str, form: str | None = None) -> None:
         for seed in range(3):
             world, features = problem(kind, seed)
-            parameters = parameters_of(features, **MODES[mode])
+            reward = None if form is None else worlds.known(np.random.default_rng(seed), world.schema, form)
+            parameters = parameters_of(features, reward=reward, **MODES[mode])
             ours = learned(features, world, vapvi.learn, FloatZeroNoise(world), RHO, parameters)
             theirs = learned(
                 features, world, baselines.vapvi, world.trajectories, features, ridge=0.7, c=0.05, d=1.5,
-                split=parameters.split,
+                split=parameters.split, reward=reward,
             )  # fmt: skip
             assert_same(ours, theirs, precision(features, 1e-12))
+
+    @pytest.mark.parametrize(("kind", "mode"), AS_PRINTED)
+    def test_it_is_vapvi(self, kind: str, mode: str) -> None:
+        self.check(kind, mode)
 
     @pytest.mark.parametrize("kind", FINITE)
     def test_the_estimated_variance_has_an_effect_in_these_problems(self, kind: str) -> None:
@@ -127,20 +130,11 @@ class TestLearnWithoutNoise:
             theirs = learned(features, world, baselines.pevi, world.trajectories, features, ridge=0.7, c=c)
             assert_same(ours, theirs, precision(features, 1e-12))
 
-    @pytest.mark.parametrize("mode", ["paper", "paper, split"])
+    @pytest.mark.parametrize("mode", PAPERS)
     @pytest.mark.parametrize("form", worlds.FORMS)
     @pytest.mark.parametrize("kind", TABLES)
     def test_it_is_vapvi_with_known_rewards(self, kind: str, form: str, mode: str) -> None:
-        for seed in range(3):
-            world, features = problem(kind, seed)
-            reward = worlds.known(np.random.default_rng(seed), world.schema, form)
-            parameters = parameters_of(features, reward=reward, **MODES[mode])
-            ours = learned(features, world, vapvi.learn, FloatZeroNoise(world), RHO, parameters)
-            theirs = learned(
-                features, world, baselines.vapvi, world.trajectories, features, ridge=0.7, c=0.05, d=1.5,
-                split=parameters.split, reward=reward,
-            )  # fmt: skip
-            assert_same(ours, theirs, 1e-12)
+        self.check(kind, mode, form)
 
     @pytest.mark.parametrize(("kind", "mode"), AS_PRINTED)
     def test_the_integer_path_is_close_to_the_real_numbers(self, kind: str, mode: str) -> None:
@@ -251,16 +245,14 @@ class TestFallback:
         curator = FloatZeroNoise(world)
         released = vapvi.learn(curator, RHO, parameters)
         scores, decisions = learned(features, world, vapvi.learn, curator, RHO, parameters)
-        d = maps.dimension(features)
-        steps = transcriptions.dp_vapvi(
-            world, curators.flat(features), d, transcriptions.no_noise(world, d),
-            transcriptions.LinearConstants(0.7, 0.4, 150.0, weighted=printed),
-        )  # fmt: skip
+        d, constant = maps.dimension(features), transcriptions.LinearConstants(0.7, 0.4, 150.0, weighted=printed)
+        none = transcriptions.no_noise(world, d)
+        steps = transcriptions.dp_vapvi(world, curators.flat(features), d, none, constant)
         blank = (scores == 0).all(axis=2)
         assert blank.any()
         for h, index in zip(*np.nonzero(blank), strict=True):
-            covered = np.array(steps[h].coverage(places(world)[index]))
-            assert covered[decisions[h, index]] <= covered.min() + 1e-9
+            covered = steps[h].coverage(places(world)[index])
+            assert covered[decisions[h, index]] <= min(covered) + 1e-9
         np.testing.assert_array_equal(decisions[~blank], scores.argmax(axis=2)[~blank])
         for h, index in np.ndindex(blank.shape):
             place = places(world)[index]
@@ -287,14 +279,11 @@ class TestMechanisms:
     @pytest.mark.parametrize(
         ("constants", "part"),
         [
-            (MODES["paper"], Fraction(1)),
-            (MODES["paper, split"], Fraction(3, 5)),
-            (MODES["tight"], Fraction(1)),
-            (MODES["tight, split"], Fraction(1)),
-            ({}, Fraction(1)),
+            (MODES["paper"], Fraction(1)), (MODES["paper, split"], Fraction(3, 5)), (MODES["tight"], Fraction(1)),
+            (MODES["tight, split"], Fraction(1)), ({}, Fraction(1)),
             (MODES["tight"] | {"shares": (3, 1, 4, 1, 5)}, Fraction(1)),
         ],
-    )
+    )  # fmt: skip
     def test_they_cost_their_part_of_the_budget_and_no_more(
         self, constants: dict[str, Any], part: Fraction, rho: Fraction, per_unit: int
     ) -> None:
@@ -328,10 +317,10 @@ class TestMechanisms:
         """Targets come divided by their range; where Ṽ ≤ 2, so at the last three steps, no variance is estimated."""
         both = Fraction(9, 2)
         assert self.sensitivities(variance="estimated", split=split) == [(2, 4, 4, both), (both,), (both,), (both,)]
-        assert self.sensitivities() == [(both,)] * 4
 
-    def test_a_known_reward_needs_no_data_at_the_last_step(self) -> None:
+    def test_a_known_reward_of_an_action_needs_no_data_at_the_last_step(self) -> None:
         both = Fraction(9, 2)
+        assert self.sensitivities() == [(both,)] * 4
         assert self.sensitivities(reward=rewards.Known(np.zeros((3, 2)))) == [(both,)] * 3
         assert self.sensitivities(reward=rewards.Known(np.zeros(3))) == [(both,)] * 4
 
@@ -346,10 +335,9 @@ class TestMechanisms:
         assert Fraction(shares[4], shares[3]) >= B / A
         assert events.cost(joint) == RHO.rho == ((A + B / 4) ** 2 / A if B <= 4 * A else B)
 
-    @pytest.mark.parametrize("reward", [None, np.zeros((1, 3, 2))])
-    def test_a_single_step_costs_the_whole_budget_too(self, reward: Any) -> None:
-        known = None if reward is None else rewards.Known(reward)
-        parameters = vapvi.Parameters(maps.one_hot(3, 2), reward=known)
+    @pytest.mark.parametrize("reward", [None, rewards.Known(np.zeros((1, 3, 2)))])
+    def test_a_single_step_costs_the_whole_budget_too(self, reward: rewards.Known | None) -> None:
+        parameters = vapvi.Parameters(maps.one_hot(3, 2), reward=reward)
         (joint,) = vapvi.mechanisms(Schema(1, Discrete(3), 2), 50, RHO, parameters)
         assert events.cost(joint) == RHO.rho
 
@@ -363,7 +351,7 @@ class TestMechanisms:
 
     def test_the_halves_are_kept_apart(self) -> None:
         parameters = vapvi.Parameters(maps.one_hot(3, 2), calibration="paper", split=True)
-        parts = [e.part for e in vapvi.mechanisms(Schema(1, Discrete(3), 2), 50, RHO, parameters)]
+        parts = [event.part for event in vapvi.mechanisms(Schema(1, Discrete(3), 2), 50, RHO, parameters)]
         assert parts == [events.FIRST_HALF] * 3 + [events.SECOND_HALF] * 2
 
     def test_pure_privacy_is_refused(self) -> None:
@@ -406,6 +394,6 @@ class TestCheck:
             vapvi.check(world.schema, parameters_of(features, reward=rewards.Known(np.zeros((5, 2)))))
 
     def test_a_reward_table_of_another_shape_is_refused(self) -> None:
-        parameters = replace(vapvi.Parameters(maps.one_hot(3, 2)), reward=rewards.Known(np.zeros((2, 3))))
+        parameters = vapvi.Parameters(maps.one_hot(3, 2), reward=rewards.Known(np.zeros((2, 3))))
         with pytest.raises(errors.InvalidParameter, match="reward table has shape"):
             vapvi.check(Schema(2, Discrete(3), 2), parameters)

@@ -236,7 +236,7 @@ class Blocks:
         inverse = _inverse_root(_second_moment(rows))
         mixed = _multiplied(inverse, rows)
         norms = np.sort(_multiplied(np.ones((1, self.width)), mixed * mixed)[0])
-        return _on_grid(inverse / math.sqrt(norms[_REFERENCES * 19 // 20]), self.width)
+        return on_grid(inverse / math.sqrt(norms[_REFERENCES * 19 // 20]), self.width)
 
 
 def _second_moment(rows: FloatArray) -> FloatArray:  # (p, R) → (p, p)
@@ -268,9 +268,9 @@ def _multiplied(matrix: FloatArray, rows: FloatArray) -> FloatArray:
     return total
 
 
-def _on_grid(factors: FloatArray, width: int) -> FloatArray:
-    """Rounded to multiples of one power of two, so that sums of `width` products with 16-bit integers are exact."""
-    bits = 52 - BITS - width.bit_length()
+def on_grid(factors: FloatArray, width: int, bits: int = BITS) -> FloatArray:
+    """Rounded to multiples of one power of two: sums of `width` products with integers of so many bits are exact."""
+    bits = 52 - bits - width.bit_length()
     unit = math.ldexp(1.0, math.frexp(float(np.abs(factors).max()))[1] - bits)
     return np.asarray(np.rint(factors / unit) * unit)
 

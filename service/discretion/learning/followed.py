@@ -165,7 +165,7 @@ class Judged:
         seen, cells, followed = self.followed(block)
         _, all_ = self.everyone(block)
         sure = trusted[seen.states, seen.actions] & followed
-        other = ~trusted.any(axis=1)[seen.states] & all_
+        other = ~np.asarray(trusted.any(axis=1))[seen.states] & all_
         cell = np.where(other, states * actions + place[seen.states], seen.states * actions + seen.actions)
         return Chosen(seen, sure | other, (sure & (cells < states * actions)) | other, cell, place)
 

@@ -98,7 +98,7 @@ def forecast(schema: Schema, units: int, privacy: Share, parameters: Parameters,
     told = list(learners.warnings(schema, units, privacy, parameters))
     if share == 0.0:
         told.append(_too_little(units, needed, most))
-    return Forecast(needed, share, visiting.assumption, tuple(told))
+    return Forecast(needed, min(share, 1.0), visiting.assumption, tuple(told))
 
 
 def _too_little(units: int, needed: float, most: float) -> str:

@@ -323,5 +323,5 @@ def _scaled(schema: Schema, value: float, half: float, received: Received, share
         reach += abs(centre - inside)
         return unit(inside), unit(inside - reach), unit(inside + reach)
 
-    behaviour = interval(received.mean, QUANTILE * received.error)
+    behaviour = interval(received.mean, QUANTILE * INFLATION * received.error)
     return Evaluation(*interval(value, half), *behaviour, round(min(max(share, 0.0), 1.0), 4))

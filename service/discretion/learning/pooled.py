@@ -3,7 +3,8 @@
 For replacing one unit, X and Y being the two contributions, whatever the number of its trajectories and steps:
 
 * Gram: X and Y are positive semidefinite with ‖X‖_F, ‖Y‖_F ≤ c, and so ⟨X, Y⟩ ≥ 0: ‖X − Y‖_F² ≤ 2c².
-* residuals: ‖X‖, ‖Y‖ ≤ 1 in units of the radius, so ‖X − Y‖₂² ≤ 4.
+* residuals: ‖X‖, ‖Y‖ ≤ 1 in units of the radius, so ‖X − Y‖₂² ≤ 4. They are measured after a released linear map (one
+  for each cell), whatever it is: it is applied to a unit's own sums, and the norm is checked after it.
 * averages: X and Y lie in [0, 1]³, so ‖X − Y‖₂² ≤ 3.
 
 A unit is weighted by w = min(1, c/‖M‖_F), M = Σφφᵀ over all its records. The weight enters as √w·φ *before* that is put
@@ -30,9 +31,11 @@ from discretion.privacy import events
 
 _RECORDS: Final = 2**13  # looked at together: what bounds the memory
 _CHUNK: Final = 1024  # records evaluated at once: what fits the cache
+_SUMMED: Final = 22  # bits of a unit's sums before they are mapped: multiples of 2⁻¹⁶ up to 2⁶
 _UNIT: Final = 2**20  # steps of a shortened vector's grid in its radius
 _RESIDUAL: Final = 2**15  # steps of a residual's grid in its bound
 _LONGEST: Final = 2**18  # records of a unit, so that its sums stay below 2⁵³
+_FAR: Final = 2.0**100  # of what is handed to the curator, so that no square leaves the range of float64
 _MARGIN: Final = 1 - 2.0**-12  # so that truncation rarely lengthens a contribution beyond its bound
 
 
@@ -52,6 +55,7 @@ class _Seen:
     rewards: FloatArray  # (R,) of [0, 1]
     ended: BoolArray  # (R,)
     following: IntArray  # (R,) the group of the next step
+    again: IntArray  # (R,) the record whose state the successor is, bit for bit, or −1
     starts: IntArray  # (S,) where each run of one unit and cell begins
     owner: IntArray  # (S,) whose it is
     count: int  # U
@@ -97,10 +101,27 @@ def _seen(block: Bounded, schema: Schema, groups: int, chosen: BoolArray | None)
         column("rewards").astype(np.float64),
         column("ended").astype(np.bool_),
         np.repeat(later, sizes)[order],
+        _again(steps, len(block.positions), order),
         starts,
         units[starts],
         len(present),
     )
+
+
+def _again(steps: list[Records], trajectories: int, order: IntArray) -> IntArray:  # (R,)
+    """Most successors are the state of the trajectory's next record: their features need not be computed twice."""
+    place, found, before = np.full(trajectories, -1), [], len(order)
+    for records in reversed(steps):
+        before -= len(records.rows)
+        found.append(place[records.rows])
+        place = np.full(trajectories, -1)
+        place[records.rows] = before + np.arange(len(records.rows))
+    following = np.concatenate(found[::-1])
+    states, successors = (np.concatenate([getattr(r, name) for r in steps]) for name in ("states", "successors"))
+    same = (following >= 0) & (states[following] == successors).all(axis=1)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return np.where(same, rank[following], -1)[order] if len(order) else following
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,10 +232,10 @@ class Gram(_Pooled):
 
 @dataclass(frozen=True, eq=False)
 class Residuals(_Pooled):
-    """Σ over units of Σ w·φ·e shortened to norm 1, in units of bound·radius; e = clip((r + γV(x′) − Q̃)/bound, ±1).
+    """Σ over units of R·Σ w·φ·e shortened to norm 1, in units of bound·radius; e = clip((r + γV(x′) − Q̃)/bound, ±1).
 
-    r is the declared reward over its width, so that the end is worth 0. `values` and `bound` were released before, or
-    are not needed in a plan.
+    r is the declared reward over its width, so that the end is worth 0. `values`, `bound` and `roots` (R) were released
+    before, or are not needed in a plan.
     """
 
     radius: float = 1.0
@@ -222,6 +243,7 @@ class Residuals(_Pooled):
     round: int = 0
     bound: float = 1.0
     values: tuple[Value, ...] = ()
+    roots: FloatArray | None = None  # (cells, p, p), put on their grid; None: left as they are
 
     resolution = Fraction(1, _UNIT)
     symmetric = False
@@ -232,6 +254,12 @@ class Residuals(_Pooled):
         fits = all(value.score.weights.shape == (self.schema.actions, self.features.width) for value in self.values)
         if not fits or len(self.values) not in (0, self.groups):
             raise errors.InvalidParameter("The values handed to the curator do not fit the feature map.")
+        if self.roots is not None:
+            width = self.features.width
+            if self.roots.shape != (self.cells, width, width):
+                raise errors.InvalidParameter("The roots handed to the curator do not fit the feature map.")
+            finite = np.clip(np.nan_to_num(self.roots), -_FAR, _FAR)
+            object.__setattr__(self, "roots", maps.on_grid(finite, width, _SUMMED))
 
     @property
     def name(self) -> str:
@@ -249,31 +277,40 @@ class Residuals(_Pooled):
 
     def _errors(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,) within ±1
         reward = seen.rewards - self.schema.idle
-        found = np.empty(len(reward))
-        for start in range(0, len(found), _CHUNK):
-            chunk = slice(start, start + _CHUNK)
-            found[chunk] = (
-                reward[chunk] + self.discount * self._following(seen, chunk) - self._predicted(seen, psi, chunk)
-            )
+        found = reward + self.discount * self._following(seen, psi) - self._predicted(seen, psi)
         scaled = found / self.bound
         return np.minimum(np.maximum(np.where(np.isnan(scaled), 0.0, scaled), -1.0), 1.0)
 
-    def _following(self, seen: _Seen, chunk: slice) -> FloatArray:
-        psi, groups = self.features.psi(seen.successors[chunk]), seen.following[chunk]
+    def _following(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,)
+        value, known, rest = np.zeros(len(psi)), seen.again >= 0, np.flatnonzero(seen.again < 0)
+        other = self.features.psi(seen.successors[rest])
+        for group, released in enumerate(self.values):
+            rows = np.flatnonzero(known & (seen.following == group))
+            value[rows] = _by_chunks(released, psi, seen.again[rows])
+            few = np.flatnonzero(seen.following[rest] == group)
+            value[rest[few]] = _by_chunks(released, other, few)
+        return np.where(seen.ended, 0.0, value)
+
+    def _predicted(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,)
         value = np.zeros(len(psi))
         for group, released in enumerate(self.values):
-            rows = groups == group
-            if rows.any():
-                value[rows] = released.of(psi[rows])
-        return np.where(seen.ended[chunk], 0.0, value)
-
-    def _predicted(self, seen: _Seen, psi: FloatArray, chunk: slice) -> FloatArray:
-        cells = seen.cells[chunk]
-        value = np.zeros(len(cells))
-        for group, released in enumerate(self.values):
-            rows = np.flatnonzero(cells // self.schema.actions == group)
-            value[rows] = released.score.mean(psi[chunk][rows])[cells[rows] % self.schema.actions, np.arange(len(rows))]
+            for action in range(self.schema.actions):
+                rows = np.flatnonzero(seen.cells == group * self.schema.actions + action)
+                value[rows] = released.score.mean(psi[rows], action)
         return value
+
+    def _mapped(self, summed: FloatArray, cells: IntArray) -> FloatArray:  # (S, p), integers
+        """The runs' sums under the released map. Put on a coarse grid first, every sum of products is exact."""
+        exact = summed * (1.0 / (maps.ONE * _RESIDUAL))
+        if self.roots is None:
+            return exact
+        most = 2.0**_SUMMED
+        whole = np.minimum(np.maximum(np.trunc(exact * maps.ONE), -most), most)
+        mapped = np.empty_like(whole)
+        for cell, root in enumerate(self.roots):
+            rows = np.flatnonzero(cells == cell)
+            mapped[rows] = whole[rows] @ root.T
+        return mapped * (1.0 / maps.ONE)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         for seen, psi, weighted in self._pieces(block):
@@ -281,16 +318,23 @@ class Residuals(_Pooled):
                 continue
             error = np.trunc(self._errors(seen, psi) * weighted.root * _RESIDUAL)
             summed = np.add.reduceat(weighted.psi * error[:, None], seen.starts, axis=0)  # exact: integers below 2⁵³
-            vectors = _within(summed * (_UNIT / (maps.ONE * _RESIDUAL * self.radius)), seen.owner, seen.count)
             cells = seen.cells[seen.starts]
+            vectors = _within(self._mapped(summed, cells) * (_UNIT / self.radius), seen.owner, seen.count)
             for cell in range(self.cells):
                 partial[cell] += vectors[cells == cell].sum(axis=0)
+
+
+def _by_chunks(value: Value, psi: FloatArray, rows: IntArray) -> FloatArray:  # (R, p), (N,) → (N,)
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), _CHUNK):
+        found[start : start + _CHUNK] = value.of(psi[rows[start : start + _CHUNK]])
+    return found
 
 
 def _within(vectors: FloatArray, owner: IntArray, count: int) -> IntArray:  # (S, p)
     """Each unit's runs, truncated, all together no longer than the grid's unit, checked in integers."""
     square = np.zeros(len(vectors))
-    for column in vectors.T:
+    for column in np.ascontiguousarray(vectors.T):
         square += column * column
     norm = np.sqrt(np.bincount(owner, weights=square, minlength=count))  # a unit's own runs, in their own order
     factor = np.where(norm > _UNIT, _UNIT / np.maximum(norm, 1.0), 1.0)

@@ -22,7 +22,7 @@ from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
 from discretion.learning.values import on_grid
 
 
-def _products(factors: FloatArray, psi: FloatArray) -> FloatArray:  # (A, p), (R, p) → (A, R)
+def _products(factors: FloatArray, psi: FloatArray) -> FloatArray:  # (…, p), (R, p) → (…, R)
     return np.asarray((factors * (1.0 / ONE)) @ psi.T)  # by a power of two: exact
 
 
@@ -41,8 +41,9 @@ class Score:
         object.__setattr__(self, "weights", on_grid(self.weights))
         object.__setattr__(self, "shares", on_grid(self.shares))
 
-    def mean(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
-        return self.base + _products(self.weights, psi)
+    def mean(self, psi: FloatArray, action: int | None = None) -> FloatArray:  # (R, p) → (A, R), or (R,) of one action
+        weights = self.weights if action is None else self.weights[action]
+        return self.base + _products(weights, psi)
 
     def share(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
         return self.frequencies[:, None] + _products(self.shares, psi)

@@ -21,8 +21,9 @@ Variance-aware pessimistic value iteration on noisy least-squares statistics of 
   releases nothing that needs no data (Ṽ_{H+1} = 0), lets each half spend the whole of ρ when the data is split, and by
   default sets σ̃ = 1: under privacy, an estimated variance costs more than its weights give.
 * `tight` on tables and bins (`vapvi_finite`): features are whitened, targets are centred on and divided by the released
-  range of Ṽ_{h+1}, Λ̃ and w̃ are one release (`joint`), and ridge and penalty follow from the noise that was added. A
-  25th of ρ pays for the number of trajectories that ended early: it says whether the end's value is in that range.
+  range of Ṽ_{h+1}, Λ̃ and w̃ are one release (`joint`), ridge and penalty follow from the noise that was added, and in
+  the end all steps are estimated together. A 25th of ρ pays for the number of trajectories that ended early: it says
+  whether the end's value is in that range.
 * `tight` on blocks: Ṽ_{h+1} ∈ [0, H−h] gives the sensitivities, and E = 12√(pv).
 * Blocks of the Gram matrix that are zero for every dataset (other actions' features) get no noise.
 * Noise is discrete, on integers; features are truncated to multiples of 2⁻¹⁶ and targets below 64 too (larger ones are
@@ -169,8 +170,7 @@ def _statistics(schema: Schema, parameters: Parameters, step: int) -> _Sums:
 
 
 def _normalised(schema: Schema, parameters: Parameters, step: int) -> _Sums:
-    """Targets are divided by their released range, so that all bounds are 1. With Ṽ_{h+1} ∈ [0, 2] its variance is at
-    most 1 (Popoviciu) and σ̃ = 1 needs no estimate."""
+    """Targets come divided by their range: all bounds are 1. Var Ṽ ≤ 1 if Ṽ_{h+1} ∈ [0, 2] (Popoviciu): σ̃ = 1."""
     assert not isinstance(parameters.features, maps.Blocks)
     table = isinstance(parameters.features, maps.Table)
     features = whitening.whitened(parameters.features).features if table else parameters.features

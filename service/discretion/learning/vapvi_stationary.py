@@ -54,7 +54,9 @@ _EDGE: Final = 0.02  # of them above and below that range
 _HORIZON: Final = 1.6  # γ = 1 − 1.6/H: the steps that count, as a part of the horizon
 _RESIDUAL: Final = 3.0  # standard deviations of the reward to which a residual is cut
 _CLIP: Final = 0.1  # of the horizon: the norm of a patient's Gram matrix
-_RADIUS: Final = 0.7  # of a patient's residuals, in residuals
+_RADIUS: Final = 0.25  # of a patient's residuals, in what they typically are if each is as large as its cut
+_OWN: Final = 0.5  # of an action's Gram matrix is its own, the rest its share of all actions'
+_MOMENTUM: Final = 0.7  # of a round's change goes on in the next
 _FLOOR: Final = 0.5  # of the norm of the Gram matrix's noise: where eigenvalues end
 _SMOOTH: Final = 0.5  # of the norm of the noise: the ridge of the shares' regression
 _SIGNAL: Final = 16.0  # standard deviations by which residuals must pass noise alone; with less, copying does better
@@ -65,7 +67,7 @@ class Parameters:
     """The public feature map and constants, fixed before the data is seen; None: by a public rule."""
 
     features: maps.Blocks
-    rounds: int = 24
+    rounds: int = 8
     time_groups: int = 1
     discount: float | None = None
     clip: float | None = None
@@ -168,14 +170,24 @@ class _Learner:
         assert isinstance(schema.states, Vector)
         self.reference = parameters.features.psi(maps.reference(schema.states, _REFERENCES))
         noise = noise_norm(gram.event)
-        eigenvalues, vectors = np.linalg.eigh(gram.values)
-        lifted = np.maximum(eigenvalues, _FLOOR * noise) + parameters.ridge
-        self.inverse = np.einsum("gij,gj,gkj->gik", vectors, 1.0 / lifted, vectors).reshape(*self.shape, self.shape[-1])
-        self.frequencies, self.shares = self._behaviour(gram.values.reshape(self.inverse.shape), noise)
-        self.weights = np.zeros(self.shape)
+        self.frequencies, self.shares = self._behaviour(gram.values.reshape(*self.shape, self.shape[-1]), noise)
+        self.inverse, self.roots = self._scaled(gram.values.reshape(*self.shape, self.shape[-1]), noise, units)
+        self.weights, self.speed = np.zeros(self.shape), np.zeros(self.shape)
         self.history: list[FloatArray] = []
         self.total, self.signal = np.zeros(self.shape), 0.0
         self.values = self._within(-math.inf, math.inf)
+
+    def _scaled(self, gram: FloatArray, noise: float, units: int) -> tuple[FloatArray, FloatArray]:  # (g, A, p, p) each
+        """R = Λ̃^(−½) in units of a patient's typical residuals under it, and Λ̃^(−½) in the same units: their product
+        is Λ̃⁻¹. Half of each action's matrix is its share of all actions' matrix, whose noise is smaller."""
+        share, total = self.frequencies[:, :, None, None], gram.sum(axis=1, keepdims=True)
+        mixed = _OWN * gram + (1 - _OWN) * share * total
+        left = _OWN**2 + 2 * _OWN * (1 - _OWN) * share + (1 - _OWN) ** 2 * share**2 * self.schema.actions
+        eigenvalues, vectors = np.linalg.eigh(mixed)
+        lifted = np.maximum(eigenvalues, _FLOOR * noise * np.sqrt(left[..., 0])) + self.parameters.ridge
+        typical = math.sqrt(float((np.maximum(eigenvalues, 0.0) / lifted).sum()) / units)
+        root = np.einsum("gaij,gaj,gakj->gaik", vectors, 1.0 / np.sqrt(lifted), vectors)
+        return root * typical, root / max(typical, 1e-9)
 
     def _behaviour(self, gram: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:  # (g, A), (g, A, p)
         """Each action's frequency, and its share regressed on the features: ψᵀu is nearly 1, so Λ̃_a·u counts a."""
@@ -192,11 +204,14 @@ class _Learner:
 
     def asking(self, query: Query) -> Query:
         statistic: Any = query.statistic
-        return replace(query, statistic=replace(statistic, bound=self.bound, values=self.values))
+        roots = self.roots.reshape(-1, *self.roots.shape[2:])
+        return replace(query, statistic=replace(statistic, bound=self.bound, values=self.values, roots=roots))
 
     def improve(self, answer: Answer) -> None:
         found = answer.values.reshape(self.shape)
-        self.weights = self.weights + np.einsum("gaij,gaj->gai", self.inverse, found * (self.bound * self.radius))
+        change = np.einsum("gaij,gaj->gai", self.inverse, found * (self.bound * self.radius))
+        self.speed = change + _MOMENTUM * self.speed
+        self.weights = self.weights + self.speed
         self.history.append(self.weights)
         self.total += found
         self.signal = max(self.signal, _signal(self.total, len(self.history) * float(answer.event.scale)))
