@@ -23,13 +23,14 @@ from discretion.tables import releases
 from discretion.tables import trainings as jobs
 
 
-def request_of(policy: str, document: str, body: dict[str, Any]) -> dict[str, Any]:
-    """A request for an evaluation; vector states are judged on the policy's own features unless others are given."""
-    parameters = dict(body["parameters"])
-    features = json.loads(document).get("features")
-    if features is not None:
-        parameters.setdefault("features", features)
-    return body | {"algorithm": report.NAME, "policy": policy, "parameters": parameters}
+def request_of(policy: str, body: dict[str, Any]) -> dict[str, Any]:
+    return body | {"algorithm": report.NAME, "policy": policy}
+
+
+def check(dataset: Dataset, document: str) -> None:
+    """Refuse, before anything is charged, a policy that was made for other data."""
+    fqe.check(dataset.schema, fqe.Parameters())
+    fqe.decisions(dataset.schema, policies.parse(document))
 
 
 def judged(connection: sa.Connection, asked: Asked) -> Policy:
@@ -52,6 +53,7 @@ def patients(connection: sa.Connection, dataset: Dataset, asked: Asked) -> repor
 
 
 def judge(curator: Curator, asked: Asked, policy: Policy, seen: report.Patients, training: str) -> Report:
+    assert isinstance(asked.parameters, fqe.Parameters)
     found = fqe.evaluate(curator, asked.privacy, asked.parameters, policy)
     named = {"id": policy.id, "sha256": policy.digest()}
     return Report(named, seen, found.document(), training)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from discretion import certificates
+from discretion import certificates, errors
 from tests import services
 from tests.api.hospital import Hospital
 
@@ -55,7 +55,7 @@ class TestAnEvaluation:
         assert certificates.verify(report, certificate, keys).charged_rho.nano == 5 * 10**8
         lie = json.loads(report)
         lie["found"]["value"] += 0.1
-        with pytest.raises(certificates.errors.InvalidCertificate, match="another evaluation"):
+        with pytest.raises(errors.InvalidCertificate, match="another evaluation"):
             certificates.verify(json.dumps(lie), certificate, keys)
 
     def test_is_the_same_one_for_the_same_key(self, hospital: Hospital) -> None:

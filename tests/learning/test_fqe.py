@@ -97,8 +97,8 @@ class TestEvaluate:
         public = world()
         decisions = by_step(public.schema)
         decisions = decisions if changing else np.broadcast_to(decisions[0], decisions.shape)
-        parameters = fqe.Parameters(judged_policy(public.schema, decisions))
-        found = fqe.evaluate(ZeroNoise(public.data(8_000, 3)), ONE, parameters)
+        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters()
+        found = fqe.evaluate(ZeroNoise(public.data(8_000, 3)), ONE, parameters, judged)
         assert found.value == pytest.approx(public.value(decisions), abs=0.08)
         assert found.low <= public.value(decisions) <= found.high
         assert found.behaviour == pytest.approx(public.copied(), abs=0.07)
@@ -111,10 +111,10 @@ class TestEvaluate:
         monkeypatch.setattr(fqe, "FEW_STATES", few)
         public = world()
         decisions = by_step(public.schema)
-        parameters = fqe.Parameters(judged_policy(public.schema, decisions))
+        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters()
         truth, held, widths = public.value(decisions), 0, []
         for seed in range(10):
-            found = fqe.evaluate(Curator(public.data(3000, seed), Fraction(1)), ONE, parameters)
+            found = fqe.evaluate(Curator(public.data(3000, seed), Fraction(1)), ONE, parameters, judged)
             held += found.low <= truth <= found.high
             widths.append(found.high - found.low)
         assert held >= 7  # at 90 % fewer than that happen once in 80 times
@@ -128,7 +128,7 @@ class TestEvaluate:
         (block,) = public.data(8_000, 3).blocks
         schema = replace(public.schema, per_unit=2)
         data = Trajectories(schema, 4_000, [replace(block, units=np.arange(8_000) // 2)])
-        found = fqe.evaluate(ZeroNoise(data), ONE, fqe.Parameters(judged_policy(schema, decisions)))
+        found = fqe.evaluate(ZeroNoise(data), ONE, fqe.Parameters(), judged_policy(schema, decisions))
         assert found.value == pytest.approx(public.value(decisions), abs=0.08)
         assert found.low <= public.value(decisions) <= found.high
         assert found.behaviour == pytest.approx(public.copied(), abs=0.07)
@@ -137,8 +137,8 @@ class TestEvaluate:
         monkeypatch.setattr(fqe, "FEW_STATES", 1e9)
         public = world(horizon=30)
         decisions = np.broadcast_to(by_step(public.schema)[0], (30, 6))
-        parameters = fqe.Parameters(judged_policy(public.schema, decisions), value_rounds=6)
-        found = fqe.evaluate(ZeroNoise(public.data(8_000, 3)), ONE, parameters)
+        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters(value_rounds=6)
+        found = fqe.evaluate(ZeroNoise(public.data(8_000, 3)), ONE, parameters, judged)
         assert found.low <= public.value(decisions) <= found.high
         assert found.value == pytest.approx(public.value(decisions), abs=0.4)
 
@@ -146,19 +146,19 @@ class TestEvaluate:
         public = world()
         never = replace(public, behaviour=np.tile((0.5, 0.5, 0.0), (6, 1)))
         decisions = np.full((8, 6), 2)
-        parameters = fqe.Parameters(judged_policy(public.schema, decisions))
-        found = fqe.evaluate(Curator(never.data(3000, 0), Fraction(1)), ONE, parameters)
+        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters()
+        found = fqe.evaluate(Curator(never.data(3000, 0), Fraction(1)), ONE, parameters, judged)
         assert found.supported_share < 0.6  # noise alone lets a state pass once in 40 times
-        supported = fqe.evaluate(Curator(public.data(3000, 0), Fraction(1)), ONE, parameters)
+        supported = fqe.evaluate(Curator(public.data(3000, 0), Fraction(1)), ONE, parameters, judged)
         assert supported.supported_share > 0.5
         assert found.high - found.low > supported.high - supported.low
 
     def test_nothing_but_noise_gives_an_interval_within_what_is_possible(self) -> None:
         public = world()
-        parameters = fqe.Parameters(judged_policy(public.schema, by_step(public.schema)))
+        judged, parameters = judged_policy(public.schema, by_step(public.schema)), fqe.Parameters()
         for seed in range(3):
             found = fqe.evaluate(
-                Curator(public.data(20, seed), Fraction(1, 1000)), Concentrated(Fraction(1, 1000)), parameters
+                Curator(public.data(20, seed), Fraction(1, 1000)), Concentrated(Fraction(1, 1000)), parameters, judged
             )
             assert -8 <= found.low <= found.value <= found.high <= 8
             assert found.low < found.high
@@ -168,17 +168,17 @@ class TestEvaluate:
     def test_no_records_at_all_are_no_reason_to_fail(self) -> None:
         schema, nobody = Schema(5, Discrete(4), 2, per_unit=2), np.zeros((5, 0), dtype=np.int64)
         data = Trajectories(schema, 3, [block_of(nobody, nobody, np.zeros((5, 0)))])
-        parameters = fqe.Parameters(judged_policy(schema, np.zeros((5, 4), dtype=np.int64)))
-        found = fqe.evaluate(ZeroNoise(data), ONE, parameters)
+        judged, parameters = judged_policy(schema, np.zeros((5, 4), dtype=np.int64)), fqe.Parameters()
+        found = fqe.evaluate(ZeroNoise(data), ONE, parameters, judged)
         assert found.low <= found.value <= found.high
 
     @pytest.mark.parametrize("units", [10, 5000])
     def test_it_spends_what_it_was_given_on_what_it_announced(self, units: int) -> None:
         """10 units are judged by rounds, 5000 by a table."""
         public = world()
-        parameters = fqe.Parameters(judged_policy(public.schema, by_step(public.schema)))
+        judged, parameters = judged_policy(public.schema, by_step(public.schema)), fqe.Parameters()
         curator = Curator(public.data(units, 0), Fraction(1, 2))
-        fqe.evaluate(curator, Concentrated(Fraction(1, 2)), parameters)
+        fqe.evaluate(curator, Concentrated(Fraction(1, 2)), parameters, judged)
         planned = fqe.mechanisms(public.schema, units, Concentrated(Fraction(1, 2)), parameters)
         assert sorted(curator.log, key=str) == sorted(planned, key=str)
         assert events.compose(curator.log) == Fraction(1, 2)
@@ -188,20 +188,14 @@ class TestEvaluate:
 
 class TestMechanisms:
     @pytest.mark.parametrize("units", [10, 5000])
-    def test_they_do_not_depend_on_what_the_policy_decides(self, units: int) -> None:
-        schema = world().schema
-        plans = [
-            fqe.mechanisms(schema, units, ONE, fqe.Parameters(judged_policy(schema, decisions)))
-            for decisions in (by_step(schema), np.zeros((8, 6), dtype=np.int64))
-        ]
-        assert plans[0] == plans[1]
-        assert len({event.statistic for event in plans[0]}) == len(plans[0])
+    def test_each_has_a_name_of_its_own(self, units: int) -> None:
+        planned = fqe.mechanisms(world().schema, units, ONE, fqe.Parameters())
+        assert len({event.statistic for event in planned}) == len(planned)
 
     def test_horizons_of_one_step_and_beyond_the_rounds_cost_the_budget_too(self) -> None:
         for horizon in (1, 2, 60):
             schema = Schema(horizon, Discrete(6), 3)
-            parameters = fqe.Parameters(judged_policy(schema, np.zeros((horizon, 6), dtype=np.int64)))
-            assert events.compose(fqe.mechanisms(schema, 10, ONE, parameters)) == 1
+            assert events.compose(fqe.mechanisms(schema, 10, ONE, fqe.Parameters())) == 1
 
 
 class TestExtrapolate:
@@ -217,38 +211,25 @@ class TestExtrapolate:
 
 class TestCheck:
     def test_a_policy_for_other_data_is_refused(self) -> None:
-        public = world()
-        parameters = fqe.Parameters(judged_policy(Schema(5, Discrete(4), 2), np.zeros((5, 4), dtype=np.int64)))
+        judged = judged_policy(Schema(5, Discrete(4), 2), np.zeros((5, 4), dtype=np.int64))
         with pytest.raises(errors.InvalidParameter, match="another horizon"):
-            fqe.check(public.schema, parameters)
+            fqe.decisions(world().schema, judged)
 
     def test_vector_states_are_refused(self) -> None:
-        states = Vector(("a",), ((0.0, 1.0),))
-        schema = Schema(3, states, 2)
-        shape = (3, 1)
-        table = policy.Table(np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.bool_), np.zeros(shape))
-        judged = policy.Policy("test", 3, states, 2, table)
         with pytest.raises(errors.InvalidParameter, match="discrete"):
-            fqe.check(schema, fqe.Parameters(judged))
+            fqe.check(Schema(3, Vector(("a",), ((0.0, 1.0),)), 2), fqe.Parameters())
 
     def test_pure_budgets_are_refused(self) -> None:
-        schema = world().schema
-        parameters = fqe.Parameters(judged_policy(schema, by_step(schema)))
         with pytest.raises(errors.InvalidParameter, match="zCDP"):
-            fqe.mechanisms(schema, 10, Pure(Fraction(1)), parameters)
+            fqe.mechanisms(world().schema, 10, Pure(Fraction(1)), fqe.Parameters())
 
     @pytest.mark.parametrize(
         "wrong",
         [{"value_rounds": 1}, {"occupancy_rounds": 0}, {"support": 0.0}, {"allowance": -1.0}, {"shares": (1, 2)}],
     )
     def test_constants_out_of_range_are_refused(self, wrong: dict[str, Any]) -> None:
-        schema = world().schema
         with pytest.raises(errors.InvalidParameter):
-            fqe.Parameters(judged_policy(schema, by_step(schema)), **wrong)
-
-    def test_something_that_is_no_policy_is_refused(self) -> None:
-        with pytest.raises(errors.InvalidParameter, match="policy"):
-            fqe.Parameters("a policy")  # type: ignore[arg-type]
+            fqe.Parameters(**wrong)
 
 
 class TestDocument:

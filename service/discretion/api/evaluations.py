@@ -7,7 +7,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from fastapi.responses import Response
 
-from discretion import audit, evaluations, trainings
+from discretion import audit, catalogue, evaluations, trainings
 from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.api.trainings import IdempotencyKey, submit
@@ -46,8 +46,10 @@ def submit_evaluation(
     """Reserve the budget and queue the evaluation of one of your policies; `Idempotency-Key` as for a training."""
     with service.reading() as connection:
         judged = trainings.policy(connection, caller, body.policy, "dataset", "document")
-    request = evaluations.request_of(body.policy, judged.document, body.model_dump(include=_ASKED))
-    found = submit(service, caller, idempotency_key, body.dataset or judged.dataset, request, evaluation=True)
+        dataset = catalogue.dataset(connection, caller, body.dataset or judged.dataset)
+    evaluations.check(dataset, judged.document)
+    request = evaluations.request_of(body.policy, body.model_dump(include=_ASKED))
+    found = submit(service, caller, idempotency_key, dataset.id, request, evaluation=True)
     response.headers["Location"] = f"/v1/evaluations/{found.id}"
     with service.reading() as connection:
         return _document(connection, caller, found)

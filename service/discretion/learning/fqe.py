@@ -27,14 +27,14 @@ from typing import Any, Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, followed, occupancy, policy, scored
+from discretion.learning import checks, followed, occupancy, policy, report, scored
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget, event_of
 from discretion.learning.occupancy import Asker, Counts, Estimate, Sizes
 from discretion.learning.sums import Statistic
 from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Schema
 from discretion.privacy import events
 
-NAME: Final = "dp-fqe"
+NAME: Final = report.NAME
 LEVEL: Final = 0.9
 QUANTILE: Final = 1.645  # of the normal distribution, for LEVEL
 INFLATION: Final = 1.1  # of deviations that were estimated with noise
@@ -49,9 +49,8 @@ _Plan = list[tuple[Statistic, Fraction]]
 
 @dataclass(frozen=True)
 class Parameters:
-    """The policy to be judged, and public constants."""
+    """Public constants."""
 
-    judged: policy.Policy
     value_rounds: int = 40  # longer horizons are extrapolated
     occupancy_rounds: int = 12
     support: float = 2.0  # a count is enough at so many standard deviations of its noise
@@ -59,8 +58,6 @@ class Parameters:
     shares: tuple[int, ...] = (3, 5, 20, 6, 2, 47, 4, 13)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.judged, policy.Policy):
-            raise errors.InvalidParameter("judged must be the policy that is to be evaluated.")
         checks.whole(self.value_rounds, "value_rounds", low=2, high=1000)
         checks.whole(self.occupancy_rounds, "occupancy_rounds", low=2, high=100)
         checks.number(self.support, "support", low=1.0, high=100.0)
@@ -84,7 +81,6 @@ class Evaluation:
 
     def document(self) -> dict[str, Any]:
         return {
-            "algorithm": NAME,
             "level": self.level,
             "value": self.value,
             "low": self.low,
@@ -95,13 +91,8 @@ class Evaluation:
 
 
 def check(schema: Schema, parameters: Parameters) -> None:
-    """Refuse a policy that was not made for this schema."""
-    judged = parameters.judged
-    if (judged.horizon, judged.states, judged.actions) != (schema.horizon, schema.states, schema.actions):
-        raise errors.InvalidParameter(
-            "The policy was made for another horizon, other states or other actions than the data's."
-        )
-    if not isinstance(schema.states, Discrete) or not isinstance(judged.rule, policy.Table):
+    """Refuse data that cannot be judged on."""
+    if not isinstance(schema.states, Discrete):
         raise errors.InvalidParameter("dp-fqe judges policies of discrete states.")
     if schema.count * (schema.actions + 1) > MAX_CELLS:
         raise errors.ProblemTooLarge(f"dp-fqe keeps a sum for each state and action: {MAX_CELLS} at most.")
@@ -114,10 +105,14 @@ def _checked(schema: Schema, privacy: Share, parameters: Parameters) -> None:
         raise errors.InvalidParameter("dp-fqe needs a zCDP budget: its statistics have no pure ε-DP form.")
 
 
-def _decisions(parameters: Parameters) -> IntArray:  # (H, S)
-    rule = parameters.judged.rule
-    assert isinstance(rule, policy.Table)
-    return np.asarray(rule.decisions, dtype=np.int64)
+def decisions(schema: Schema, judged: policy.Policy) -> IntArray:  # (H, S)
+    """What a policy does, if it was made for this schema."""
+    if (judged.horizon, judged.states, judged.actions) != (schema.horizon, schema.states, schema.actions):
+        raise errors.InvalidParameter(
+            "The policy was made for another horizon, other states or other actions than the data's."
+        )
+    assert isinstance(judged.rule, policy.Table)  # as every policy of discrete states
+    return np.asarray(judged.rule.decisions, dtype=np.int64)
 
 
 def _by_table(schema: Schema, units: int, privacy: Share) -> bool:
@@ -159,9 +154,10 @@ def _rounds_plan(judged: followed.Judged, rounds: tuple[int, int]) -> _Plan:
 
 
 def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[Query]:
-    """Everything an evaluation asks, a pure function of what is public (what is released on the way is left blank)."""
+    """Everything an evaluation asks, a pure function of what is public: the policy, and what is released on the way,
+    are left blank."""
     _checked(schema, privacy, parameters)
-    judged = followed.Judged(schema, _decisions(parameters))
+    judged = followed.Judged(schema, np.zeros((schema.horizon, schema.count), dtype=np.int64))
     score = scored.Scores(judged, np.zeros((schema.horizon + 1, schema.count + 1)), np.zeros(schema.count + 1))
     by_table = _by_table(schema, units, privacy)
     leads = _table_plan(judged) if by_table else _rounds_plan(judged, _rounds(schema, parameters))
@@ -197,15 +193,15 @@ class Received:
     deviation: float
 
 
-def evaluate(curator: Curator, privacy: Share, parameters: Parameters) -> Evaluation:
+def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: policy.Policy) -> Evaluation:
     schema, units = curator.schema, curator.units
     asked = queries(schema, units, privacy, parameters)
     asker = Asker(curator, {query.statistic.name: query.share for query in asked}, _reach(schema, units, privacy))
-    decisions = _decisions(parameters)
-    judged = followed.Judged(schema, decisions)
+    chosen = decisions(schema, judging)
+    judged = followed.Judged(schema, chosen)
     sizes = occupancy.sizes(asker, judged)
     received = _received(asker, judged)
-    counts = occupancy.count(asker, sizes, decisions, parameters.support)
+    counts = occupancy.count(asker, sizes, chosen, parameters.support)
     if _by_table(schema, units, privacy):
         found = occupancy.by_table(asker, counts, sizes)
     else:

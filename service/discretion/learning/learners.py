@@ -4,14 +4,19 @@ from types import ModuleType
 from typing import Any, Final
 
 from discretion import errors
-from discretion.learning import apvi, apvi_stationary, pae, vapvi, vapvi_stationary
+from discretion.learning import apvi, apvi_stationary, fqe, pae, vapvi, vapvi_stationary
 from discretion.learning.curator import Curator, Share
 from discretion.learning.policy import Policy
 from discretion.learning.trajectories import Schema
 from discretion.privacy import events
 
 Parameters = (
-    apvi.Parameters | apvi_stationary.Parameters | vapvi.Parameters | vapvi_stationary.Parameters | pae.Parameters
+    apvi.Parameters
+    | apvi_stationary.Parameters
+    | vapvi.Parameters
+    | vapvi_stationary.Parameters
+    | pae.Parameters
+    | fqe.Parameters
 )
 
 Derivable = apvi.Parameters | apvi_stationary.Parameters  # what they release is good for further policies
@@ -26,12 +31,13 @@ _LEARNERS: Final[dict[tuple[str, str], ModuleType]] = {
     (vapvi.NAME, STATIONARY): vapvi_stationary,
     (pae.NAME, STATIONARY): pae,
 }
-_FORMS: Final = {learner.Parameters: (learner, key) for key, learner in _LEARNERS.items()}
+_EVALUATOR: Final[dict[tuple[str, str], ModuleType]] = {(fqe.NAME, STATIONARY): fqe}  # asked alike, but learns nothing
+_FORMS: Final = {learner.Parameters: (learner, key) for key, learner in (_LEARNERS | _EVALUATOR).items()}
 
 
 def named(algorithm: object, dynamics: object) -> Any:
     """The module of a learner."""
-    offered = {kept: learner for (name, kept), learner in _LEARNERS.items() if name == algorithm}
+    offered = {kept: learner for (name, kept), learner in (_LEARNERS | _EVALUATOR).items() if name == algorithm}
     if not offered:
         names = dict.fromkeys(f'"{name}"' for name, _ in _LEARNERS)
         raise errors.InvalidParameter(f"algorithm must be {' or '.join(names)}.")
