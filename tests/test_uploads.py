@@ -184,14 +184,15 @@ def ended(unit: str, step: int, outcome: float | None) -> Row:
 @pytest.mark.parametrize("media_type", TYPES)
 @pytest.mark.parametrize("limits", [Limits(), Limits(block=1, batch=1)])
 class TestOutcomes:
-    @pytest.mark.parametrize("everywhere", [True, False])
+    @pytest.mark.parametrize("everywhere", ["all", "last", "first"])
     def test_the_last_row_earns_it_and_the_others_nothing(
-        self, everywhere: bool, limits: Limits, media_type: str, tmp_path: Path
+        self, everywhere: str, limits: Limits, media_type: str, tmp_path: Path
     ) -> None:
         rows = []
         for unit, (length, outcome) in enumerate([(3, 1.0), (1, 0.25), (2, 0.5)]):
             for step in range(1, length + 1):
-                rows.append(ended(f"unit-{unit}", step, outcome if everywhere or step == length else None))
+                here = everywhere == "all" or step == {"last": length, "first": 1}[everywhere]
+                rows.append(ended(f"unit-{unit}", step, outcome if here else None))
         datasets.accept([uploading.written(rows, media_type)], media_type, SCHEMA, tmp_path / "set", limits)
         found = uploading.stored(tmp_path / "set", SCHEMA).values()
         earned = sorted([record[2] for record in unit[0][0]] for unit in found)
@@ -200,9 +201,10 @@ class TestOutcomes:
     def test_what_is_missing_at_the_end_or_said_twice_is_named(
         self, limits: Limits, media_type: str, tmp_path: Path
     ) -> None:
-        rows = [ended("a", 1, 1.0), ended("a", 2, None), ended("b", 1, 1.0), ended("b", 2, 0.0), ended("c", 1, 2.0)]
+        rows = [ended("a", 1, None), ended("a", 2, None), ended("b", 1, 1.0), ended("b", 2, None), ended("b", 3, 0.0)]
+        rows.append(ended("c", 1, 2.0))
         problems = refused(uploading.written(rows, media_type), media_type, tmp_path, limits=limits)
-        assert sorted(set(problems)) == [(2, "outcome"), (4, "outcome"), (5, "outcome")]
+        assert sorted(set(problems)) == [(2, "outcome"), (5, "outcome"), (6, "outcome")]
 
 
 @pytest.mark.parametrize("media_type", TYPES)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from discretion.learning import apvi, apvi_stationary, learners, pae, sums, vapvi, vapvi_stationary
+from discretion.learning import apvi, apvi_stationary, fqe, learners, pae, policy, sums, vapvi, vapvi_stationary
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Curator, Pure, Query, Share
 from discretion.learning.learners import Parameters
@@ -163,10 +163,20 @@ def costs(
     whole = case.privacy.epsilon**2 / 2 if isinstance(case.privacy, Pure) else case.privacy.rho
     curator = Watched(mine, theirs, Fraction(whole))
     with np.errstate(all="ignore"):
-        learners.learn(curator, case.privacy, case.parameters)
+        if isinstance(case.parameters, fqe.Parameters):
+            fqe.evaluate(curator, case.privacy, case.parameters, _judged(case.schema))
+        else:
+            learners.learn(curator, case.privacy, case.parameters)
     if isinstance(case.privacy, Pure):
         return curator.pure / float(case.privacy.epsilon), curator.moves
     return curator.concentrated / float(case.privacy.rho), curator.moves
+
+
+def _judged(schema: Schema) -> policy.Policy:
+    """Some policy that depends on the step."""
+    shape = (schema.horizon, schema.count)
+    decisions = np.add.outer(np.arange(schema.horizon), np.arange(schema.count)) % schema.actions
+    return policy.of_table("any", schema, decisions, np.ones(shape, dtype=bool), np.zeros(shape))
 
 
 def worst(case: Case, pairs: int, seed: int) -> tuple[float, dict[str, Move]]:
@@ -239,6 +249,8 @@ def pooling() -> list[Case]:
         Case("DP-PAE", _PLACES, _PLENTY, pae.Parameters()),
         Case("DP-PAE, bounded return", _BOUNDED, _PLENTY, pae.Parameters()),
         Case("DP-PAE, many patients", _PLACES, _PLENTY, pae.Parameters(), units=100),
+        Case("DP-FQE, by rounds", _PLACES, _RHO, fqe.Parameters()),
+        Case("DP-FQE, by a table", _PLACES, _PLENTY, fqe.Parameters(), units=100),
     ]
 
 

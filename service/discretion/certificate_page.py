@@ -70,7 +70,7 @@ def _noise_lines(done: Sequence[events.Event]) -> list[str]:
     """One line for what is released at several steps."""
     groups: dict[tuple[str, str, str], list[events.Event]] = {}
     for event in done:
-        stem = re.sub(r", step [0-9]+$", "", event.statistic)
+        stem = re.sub(r", (step|round) [0-9]+$", "", event.statistic)
         groups.setdefault((stem, event.mechanism, event.part), []).append(event)
     return [_noise_line(stem, mechanism, part, group) for (stem, mechanism, part), group in groups.items()]
 
@@ -79,7 +79,7 @@ def _noise_line(stem: str, mechanism: str, part: str, group: list[events.Event])
     laplace = mechanism == events.LAPLACE
     widths = sorted(math.sqrt(2) * float(e.scale) if laplace else math.sqrt(e.scale) for e in group)
     width = f"{widths[0]:.3g}" if widths[0] == widths[-1] else f"{widths[0]:.3g} to {widths[-1]:.3g}"
-    times = f", at {len(group)} steps" if len(group) > 1 else ""
+    times = f", {len(group)} times" if len(group) > 1 else ""
     shape = " × ".join(map(str, group[0].shape))
     kind = "Laplace" if laplace else "Gaussian"
     units = part if part == events.EVERYONE else f"the {part} of the units"

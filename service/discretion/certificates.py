@@ -41,7 +41,7 @@ PROMISE: Final = {
     "unit": "One unit is one patient, with everything recorded about that patient in the dataset.",
     "neighbours": "Two situations are neighbours if the records of one unit are replaced by any others in every "
     "dataset of the population, while the units that belong to it stay the same.",
-    "guarantee": "The content of this policy is ρ-zCDP for neighbours, with the total ρ below. The guarantee is "
+    "guarantee": "The content of this release is ρ-zCDP for neighbours, with the total ρ below. The guarantee is "
     "computational: the noise comes from AES-256 in counter mode under a key of the operating system, and the promise "
     "holds against whoever cannot tell that from chance.",
 }

@@ -119,13 +119,20 @@ class Client:
         """What a training would do and cost; free."""
         return self._post("/v1/plans", training)
 
+    def rehearse(self, training: Document) -> Document:
+        """The same training on a made-up twin; free."""
+        return self._post("/v1/rehearsals", training)
+
     def train(self, training: Document, idempotency_key: str | None = None) -> Document:
         """Queue a training, once: if the connection breaks, the same request is sent again under the same key."""
-        headers = {"Idempotency-Key": idempotency_key or tokens.identifier("once")}
+        return self._once("/v1/trainings", training, idempotency_key)
+
+    def _once(self, path: str, body: Document, key: str | None) -> Document:
+        headers = {"Idempotency-Key": key or tokens.identifier("once")}
         try:
-            return self._post("/v1/trainings", training, headers)
+            return self._post(path, body, headers)
         except httpx.TransportError:
-            return self._post("/v1/trainings", training, headers)
+            return self._post(path, body, headers)
 
     def training(self, training: str) -> Document:
         return self._get(f"/v1/trainings/{training}").json()
@@ -155,6 +162,25 @@ class Client:
     def derive(self, training: str, parameters: Document) -> Document:
         """A further policy from what a training released: ρ = 0."""
         return self._post(f"/v1/trainings/{training}/policies", {"parameters": parameters})
+
+    # --- evaluations ---
+
+    def evaluate(self, evaluation: Document, idempotency_key: str | None = None) -> Document:
+        """Queue the evaluation of a policy, once, and paid for like a training."""
+        return self._once("/v1/evaluations", evaluation, idempotency_key)
+
+    def evaluations(self) -> Iterator[Document]:
+        return self._pages("/v1/evaluations")
+
+    def evaluation(self, evaluation: str) -> Document:
+        """How it stands; once it is released, with its report."""
+        return self._get(f"/v1/evaluations/{evaluation}").json()
+
+    def report(self, evaluation: str) -> str:
+        return self._get(f"/v1/evaluations/{evaluation}/report").text
+
+    def report_certificate(self, evaluation: str) -> str:
+        return self._get(f"/v1/evaluations/{evaluation}/certificate").text
 
     # --- policies ---
 

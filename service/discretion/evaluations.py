@@ -45,7 +45,7 @@ def patients(connection: sa.Connection, dataset: Dataset, asked: Asked) -> repor
         .join(releases, releases.c.training == jobs.c.id)
         .where(releases.c.id == asked.judged)
     ).one()
-    halves = {json.loads(found.request)["half"], asked.half}
+    halves = {json.loads(found.request).get("half"), asked.half}
     if found.dataset == dataset.id:
         return "other half" if halves == set(certificates.HALVES) else "same"
     population = catalogue.stored(connection, found.dataset).population

@@ -86,18 +86,14 @@ def _units(units: int, half: object) -> int:
 
 def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict[str, Any]) -> Asked:
     """The same for what is public of a dataset. A request that was accepted before says itself what `auto` chose."""
-    privacy, algorithm, parameters = (
-        documents.privacy_of(request["privacy"]),
-        request["algorithm"],
-        request["parameters"],
-    )
-    chosen = None
-    if algorithm == auto.NAME or request.get("chosen") is not None:
-        given = parameters if algorithm == auto.NAME else request["chosen"]["parameters"]
-        chosen = auto.choose(schema, units, privacy, given)
+    privacy = documents.privacy_of(request["privacy"])
+    algorithm, parameters, chosen = request["algorithm"], request["parameters"], None
     if algorithm == auto.NAME:
-        assert chosen is not None
+        chosen = auto.choose(schema, units, privacy, parameters)
         algorithm, parameters = chosen.algorithm, chosen.parameters
+        _check_chosen(chosen, schema)
+    elif request.get("chosen") is not None:
+        chosen = auto.choose(schema, units, privacy, request["chosen"]["parameters"])
     found = Asked(schema, labels, units, algorithm, privacy, forms.read(algorithm, parameters, schema), chosen)
     found = replace(found, half=request.get("half"), judged=request.get("policy"))
     if (algorithm == report.NAME) != (found.judged is not None):
@@ -108,6 +104,14 @@ def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict
     if found.cost.nano == 0:
         raise errors.InvalidParameter("This training would read no patient at all; it needs no budget and is not run.")
     return found
+
+
+def _check_chosen(chosen: auto.Choice, schema: Schema) -> None:
+    """A parameter that the chosen learner does not have is refused with its name: `auto` has none of its own."""
+    try:
+        forms.read(chosen.algorithm, chosen.parameters, schema)
+    except errors.Refusal as refusal:
+        raise type(refusal)(f"auto chose {chosen.algorithm} here. {refusal}") from None
 
 
 def certified(found: Asked, origin: certificates.Origin | None = None) -> certificates.Request:

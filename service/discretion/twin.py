@@ -8,6 +8,7 @@ This is a program of its own: it reads a request on its standard input, where no
 """
 
 import json
+import resource
 import sys
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -36,6 +37,7 @@ from discretion.privacy import rho
 
 MOST_ROWS: Final = 4_000_000  # more than that is rehearsed with fewer units and as much more ρ
 _MOST_NUMBERS: Final = 50_000_000  # in the clinic behind a twin
+_MEMORY: Final = 6 * 2**30  # bytes of addresses, for a rehearsal that somebody asked the service for
 _SUCCESSORS: Final = 5
 _JUDGED: Final = 4000  # episodes by which a policy of vector states is valued
 _CLINIC, _STAYS, _JUDGEMENT = 1, 2, 3  # streams of random numbers
@@ -233,6 +235,7 @@ def _learned_share(policy: Policy, stays: Block) -> float:
 def main(parent: int | None = None) -> int:
     if parent is not None:
         processes.die_with_parent(parent)
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     try:
         top = open_object(
             json.load(sys.stdin),

@@ -251,7 +251,7 @@ class _Sequence:
 
 
 class _Outcomes:
-    """One outcome of each trajectory becomes the reward of its last row; the others earn nothing.
+    """The one outcome of each trajectory, in whichever of its rows it stands, becomes the reward of the last.
 
     Which row is the last shows when the next one begins another trajectory, so one row is held back.
     """
@@ -265,13 +265,15 @@ class _Outcomes:
             held = zip(self._held, (records, rows, given), strict=True)
             records, rows, given = (np.concatenate(pair) for pair in held)
             begins = np.append(True, begins)
+        records = records.copy()
+        records["reward"], given = _filled(records["reward"], given, begins)
         other = given[1:] & given[:-1] & (records["reward"][1:] != records["reward"][:-1])
         self._problems.add(rows[1:][~begins[1:] & other], "outcome", "A trajectory has one outcome, not two.")
         self._held = records[-1:].copy(), rows[-1:], given[-1:]
         return self._paid(records[:-1], rows[:-1], given[:-1], begins[1:])
 
     def _paid(self, records: Records, rows: IntArray, given: BoolArray, last: BoolArray) -> Records:
-        self._problems.add(rows[last & ~given], "outcome", "The last row of a trajectory has its outcome.")
+        self._problems.add(rows[last & ~given], "outcome", "The trajectory that ends here has no outcome.")
         paid = records.copy()
         paid["reward"][~last] = 0.0
         return paid
@@ -280,6 +282,14 @@ class _Outcomes:
         if self._held is None:
             return np.zeros(0, np.uint8)
         return self._paid(*self._held, np.ones(1, bool))
+
+
+def _filled(values: NDArray[Any], given: BoolArray, begins: BoolArray) -> tuple[NDArray[Any], BoolArray]:
+    """Each row with the last value that its trajectory had so far."""
+    row = np.arange(len(values))
+    latest = np.maximum.accumulate(np.where(given, row, -1))
+    known = latest >= np.maximum.accumulate(np.where(begins, row, 0))
+    return np.where(known, values[latest], values), known
 
 
 def _changes(before: pa.Array, texts: pa.Array) -> BoolArray:

@@ -57,6 +57,18 @@ class TestChoose:
         chosen = auto.choose(PLANE, 1000, RHO, {"features": {"kind": "bins", "edges": {"age": [60]}}})
         assert learners.dynamics_of(forms.read(chosen.algorithm, chosen.parameters, PLANE)) == "per_step"
 
+    def test_steps_that_are_to_be_learned_apart_are_not_said_to_be_pooled(self) -> None:
+        chosen = auto.choose(PLANE, 1000, RHO, {"dynamics": "per_step"})
+        assert learners.dynamics_of(forms.read(chosen.algorithm, chosen.parameters, PLANE)) == "per_step"
+        assert "pooled" not in chosen.reason
+        assert "pooled" in auto.choose(PLANE, 1000, RHO, {"dynamics": None}).reason
+
+    @pytest.mark.parametrize("schema", [ICU, PLANE])
+    @pytest.mark.parametrize("wrong", ["stochastic", [], 3])
+    def test_dynamics_that_there_are_not_are_refused(self, schema: Schema, wrong: Any) -> None:
+        with pytest.raises(errors.InvalidParameter, match="dynamics"):
+            auto.choose(schema, 100, RHO, {"dynamics": wrong})
+
     def test_pure_noise_and_vector_states_do_not_go_together(self) -> None:
         with pytest.raises(errors.InvalidPrivacy, match="Gaussian"):
             auto.choose(PLANE, 100, Pure(Fraction(1)), {})

@@ -243,6 +243,17 @@ class TestParameters:
         assert written == forms.write(vapvi.Parameters(PHI))
         assert (written["calibration"], written["variance"], written["shares"]) == ("tight", "one", [1, 1, 1, 1, 2])
 
+    @pytest.mark.parametrize("schema", [SCHEMA, PLANE])
+    @pytest.mark.parametrize("algorithm", ["dp-apvi", "dp-vapvi", "dp-pae", "dp-fqe"])
+    @pytest.mark.parametrize("dynamics", ["per_step", "stationary", None])
+    def test_nothing_more_than_the_dynamics_is_read_or_refused(
+        self, schema: Schema, algorithm: str, dynamics: str | None
+    ) -> None:
+        try:
+            forms.read(algorithm, {"dynamics": dynamics}, schema)
+        except errors.Refusal as refusal:
+            assert len(str(refusal)) < 300
+
     def test_the_example_of_the_contract(self) -> None:
         said = {"dynamics": "per_step", "pessimism": "bernstein", "reward": {"table": [[0.1, 0.2]]}}
         read = forms.read("dp-apvi", said | {"calibration": "tight"}, Schema(3, Discrete(1), 2))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from discretion import errors
-from discretion.learning import apvi, forecast
+from discretion.learning import apvi, apvi_stationary, forecast, pae
 from discretion.learning.curator import Concentrated
 from discretion.learning.trajectories import Discrete, Schema
 
@@ -63,6 +63,21 @@ class TestWarnings:
         told = " ".join(of(2_000, parameters=apvi.Parameters()).warnings)
         assert "clipped to zero" in told
         assert "c2 to 0" in told
+
+    def test_a_learner_that_will_only_copy_says_so_and_what_would_do(self) -> None:
+        schema, parameters = Schema(20, Discrete(716), 25), pae.Parameters()
+        visiting = forecast.visiting_of(None, schema, parameters)
+        found = forecast.forecast(schema, 500, RHO, parameters, visiting)
+        assert found.learned_share == 0.0
+        (told,) = found.warnings
+        assert "most frequent action" in told
+        assert "895 patients would do" in told
+        assert forecast.forecast(schema, 895, RHO, parameters, visiting).warnings == ()
+
+    def test_nobody_is_counted_more_often_than_there_are_patients(self) -> None:
+        schema, parameters = Schema(40, Discrete(1), 2), apvi_stationary.Parameters()
+        visiting = forecast.visiting_of(None, schema, parameters)
+        assert forecast.forecast(schema, 10, RHO, parameters, visiting).learned_share == 0.0
 
     def test_there_is_nothing_to_say_where_all_is_well(self) -> None:
         assert of(10**6).warnings == ()

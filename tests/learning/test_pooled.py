@@ -42,6 +42,11 @@ def values(features: maps.Blocks, groups: int, seed: int = 0, size: float = 1.0)
     )
 
 
+def roots(features: maps.Blocks, groups: int, size: float = 1.0) -> Any:
+    shape = (groups * ACTIONS, features.width, features.width)
+    return np.random.default_rng(7).normal(size=shape) * size
+
+
 def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fraction = Fraction(1)) -> list[Any]:
     shared = (features, groups, clip)
     return [
@@ -50,6 +55,9 @@ def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fra
         pooled.Residuals(schema, *shared, radius=0.5, discount=0.9, bound=0.7, values=values(features, groups)),
         pooled.Residuals(
             schema, *shared, radius=0.01, discount=0.9, bound=0.7, values=values(features, groups, 1, 50.0)
+        ),
+        pooled.Residuals(
+            schema, *shared, discount=0.9, values=values(features, groups), roots=roots(features, groups, 30.0)
         ),
     ]
 
@@ -155,6 +163,13 @@ class TestReached:
         found = moved(residuals, sums.totals([residuals], one)[0], sums.totals([residuals], other)[0])
         assert Fraction(99, 100) < found <= 1
 
+    def test_and_so_they_are_under_a_released_map(self) -> None:
+        schema = schema_of()
+        residuals: Any = pooled.Residuals(schema, PLAIN, 1, Fraction(3, 2), roots=roots(PLAIN, 1, 30.0))
+        one, other = (dataset(schema, [steady((3.0, 10.0), 0, reward)]) for reward in (-1.0, 2.0))
+        found = moved(residuals, sums.totals([residuals], one)[0], sums.totals([residuals], other)[0])
+        assert Fraction(99, 100) < found <= 1
+
     def test_two_patients_are_as_far_apart_as_the_averages_say(self) -> None:
         """The best rewards and an end at once, against the worst and none."""
         schema = schema_of()
@@ -199,7 +214,8 @@ class TestPurity:
     def test_values_that_are_no_numbers_do_no_harm(self) -> None:
         schema = schema_of()
         broken = Score(np.nan, 0.3, True, np.full((2, 3), np.nan), np.full((2, 3), np.inf), np.full(2, np.nan))
-        residuals: Any = pooled.Residuals(schema, PLAIN, values=(Value(broken, np.nan, np.nan),))
+        nowhere = np.array([[[np.nan, np.inf, -np.inf]] * 3] * 2)
+        residuals: Any = pooled.Residuals(schema, PLAIN, values=(Value(broken, np.nan, np.nan),), roots=nowhere)
         with np.errstate(all="ignore"):
             (total,) = sums.totals([residuals], dataset(schema, [wild(np.random.default_rng(0), 1, tame=True)]))
         assert Fraction(sum(int(x) ** 2 for x in total.ravel())) * residuals.resolution**2 <= 1
@@ -246,6 +262,33 @@ class TestValues:
             assert found / 2.0**20 * 100.0 == pytest.approx(expected, abs=1e-2)
             assert found.any()
 
+    def test_a_released_map_is_applied_to_each_cells_sums(self) -> None:
+        schema, released = schema_of(), roots(RICH, 1)
+        plain: Any = pooled.Residuals(schema, RICH, 1, Fraction(100), radius=100.0, bound=5.0, values=values(RICH, 1))
+        mapped: Any = replace(plain, roots=released)
+        for seed in range(5):
+            data = dataset(schema, [wild(np.random.default_rng(seed), 1, tame=True)])
+            before, after = sums.totals([plain, mapped], data)
+            assert after == pytest.approx(np.einsum("cij,cj->ci", released, before), abs=2.0**20 * 1e-5)
+            assert after.any()
+
+    def test_a_successor_that_is_not_the_next_recorded_state_is_its_own(self) -> None:
+        """Where the next record does not count, the successor's features are computed and not looked up."""
+        rng, schema = np.random.default_rng(8), schema_of()
+        patient = wild(rng, 1, tame=True)
+        outside = patient | {"actions": np.where(np.arange(HORIZON)[:, None] == 2, -1, patient["actions"])}
+        statistic: Any = pooled.Residuals(schema, RICH, 1, Fraction(100), 100.0, 0.9, bound=5.0, values=values(RICH, 1))
+        (found,) = sums.totals([statistic], dataset(schema, [outside]))
+        path, expected = np.concatenate([outside["states"][:, 0], outside["final"]]), np.zeros((ACTIONS, RICH.width))
+        for step in (0, 1, 3, 4):
+            psi, following = (RICH.psi(path[index : index + 1]) for index in (step, step + 1))
+            raw, action = outside["rewards"][step, 0], outside["actions"][step, 0]
+            reward = min(max(0.0 if math.isnan(raw) else raw, -1.0), 2.0) / 3.0
+            (value,) = statistic.values
+            error = reward + 0.9 * float(value.of(following)[0]) - float(value.score.mean(psi)[action, 0])
+            expected[action] += psi[0] / 2**16 * min(max(error / 5.0, -1.0), 1.0)
+        assert found / 2.0**20 * 100.0 == pytest.approx(expected, abs=1e-2)
+
 
 class TestMissing:
     def test_a_record_counts_where_only_what_may_be_missing_is(self) -> None:
@@ -271,6 +314,10 @@ class TestRefusals:
         for wrong in (values(RICH, 1), values(PLAIN, 2)):
             with pytest.raises(errors.InvalidParameter, match="do not fit"):
                 pooled.Residuals(schema_of(), PLAIN, values=wrong)
+
+    def test_a_released_map_fits_the_map_of_features(self) -> None:
+        with pytest.raises(errors.InvalidParameter, match="roots"):
+            pooled.Residuals(schema_of(), PLAIN, roots=roots(RICH, 1))
 
     def test_a_patient_with_more_records_than_can_be_summed_is_refused(self) -> None:
         with pytest.raises(errors.ProblemTooLarge, match="records"):

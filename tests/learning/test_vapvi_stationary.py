@@ -149,7 +149,7 @@ class TestLearn:
         features = maps.Blocks(glucose.VECTOR, 5, tuple(term for term in rich().terms if isinstance(term, str)))
         parameters = Parameters(features, rounds=40, discount=0.7, clip=1e3, radius=500.0, support=0.0, ridge=1e-3)
         made = vapvi_stationary.learn(ZeroNoise(glucose.data(300, 1)), RHO, parameters)
-        reference = glucose.not_private(300, 1, features, rounds=40, discount=0.7)
+        reference = glucose.not_private(300, 1, features, rounds=40, discount=0.7, ridge=1e-3, support=0.0)
         states = visited(100)
         expected = reference(0, states, np.random.default_rng())
         assert (pooled(made).judge(0, states)[0] == expected).mean() > 0.97

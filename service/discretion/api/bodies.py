@@ -133,7 +133,9 @@ class NewDerivation(_Strict):
 
 class Question(_Strict):
     step: int
-    state: Annotated[int | dict[str, int | float], Field(description="A number, or the columns of a vector state.")]
+    state: Annotated[
+        int | dict[str, int | float | None], Field(description="A number, or the columns of a vector state.")
+    ]
 
 
 class NewKey(_Strict):

@@ -60,12 +60,13 @@ def submit_evaluation(
     "/v1/evaluations",
     "custodian",
     "analyst",
+    "auditor",
     "admin",
     refusals=(422,),
     response_model=schemas.Page[schemas.EvaluationSummary],
 )
 def list_evaluations(caller: Caller, service: Running, page: paging.Page) -> Any:
-    """Your own, or those on your datasets."""
+    """Your own, those on your datasets, or, for an auditor, all."""
     with service.reading() as connection:
         found, following = trainings.listed(connection, caller, evaluations=True, **vars(page))
     names = ("id", "dataset", "state", "progress", "code", "created_at")

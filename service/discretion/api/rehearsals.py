@@ -16,7 +16,7 @@ from discretion.learning import documents
 room = Room("trainings")
 
 _SECONDS: Final = 300.0  # of one rehearsal
-_WAIT: Final = 60.0  # for those before it
+_SOON: Final = 5  # seconds after which one that found another under way may be asked for again
 _REFUSED: Final = 2
 
 
@@ -33,8 +33,8 @@ def rehearse(body: bodies.NewRehearsal, caller: Caller, service: Running) -> Any
 
 
 def _played(service: Service, question: dict[str, Any]) -> Any:
-    if not service.rehearsing.acquire(timeout=_WAIT):
-        raise errors.TooManyRequests(int(_WAIT))
+    if not service.rehearsing.acquire(blocking=False):  # a thread that waits would be missing elsewhere
+        raise errors.TooManyRequests(_SOON)
     try:
         command = [sys.executable, "-m", "discretion.twin", str(os.getpid())]
         asked = json.dumps(question).encode()

@@ -115,21 +115,24 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     return _bound((visits, transitions), schema, parameters.delta)
 
 
-def warnings(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[str]:
-    """Whether the second term of the penalty alone clips every score to zero, whatever the patients did."""
+def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> str | None:
+    """The noise, or the second term of the penalty alone, clips every score to zero."""
     most = units * schema.per_unit  # visits of a step, state and action, if everybody came there
     iota = math.log(schema.horizon * schema.count * schema.actions / parameters.delta)
     needed = visits_needed(schema, units, privacy, parameters)
     clears = parameters.c2 * (schema.count + 1) * needed * iota  # visits at which that term is H
     if most > max(clears, needed):
-        return []
-    if most <= needed:
-        return [f"The noise outweighs everybody at one place: {needed:.2g} visits are needed and {most} are possible."]
-    return [
+        return None
+    if clears <= needed:
+        return (
+            f"Every decision will be a fallback: {math.ceil(needed)} visits of one step, state and action are needed, "
+            f'and {most} are possible. Use more ρ, or dynamics "stationary", which counts all steps together.'
+        )
+    return (
         f"With c2 = {parameters.c2:g} every score will be clipped to zero and every decision be a fallback: if all "
         f"{most} trajectories met at one state and action, its penalty would still exceed all that can be earned, and "
-        f'{clears:.2g} would have to meet there. Set c2 to 0, or use dynamics "stationary" or algorithm "auto".'
-    ]
+        f'{clears:.2g} would have to meet there. Set c2 to 0, or use dynamics "stationary".'
+    )
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> policy.Policy:

@@ -42,6 +42,9 @@ class Choice:
 def choose(schema: Schema, units: int, privacy: Share, given: object) -> Choice:
     if not isinstance(given, dict):
         raise errors.InvalidParameter("The request must be a JSON object.")
+    given = {key: value for key, value in given.items() if value is not None}  # null stands for the default
+    if given.get("dynamics", learners.STATIONARY) not in (learners.STATIONARY, learners.PER_STEP):
+        raise errors.InvalidParameter('dynamics must be "per_step" or "stationary".')
     return Choice(*_chosen(schema, units, privacy, given), given)
 
 
@@ -79,12 +82,14 @@ def _of_vectors(vector: Vector, actions: int, units: int, privacy: Share, given:
     if isinstance(named, dict) and named.get("kind") == "bins":
         return vapvi.NAME, given, "Bins were given, so the value of each cell is learned at each step."
     stationary = {"dynamics": learners.STATIONARY} | given
+    pooled = stationary["dynamics"] == learners.STATIONARY
+    told = "all steps are pooled" if pooled else "each step is learned by itself, as asked"
     if named is not None:
-        return vapvi.NAME, stationary, "Vector states with given features: all steps are pooled."
+        return vapvi.NAME, stationary, f"Vector states with given features: {told}."
     rho = amounts.Rho.floor(privacy.rho)
     usual = features.usual(vector, actions, units, privacy.rho)
     reason = (
-        f"Vector states without given features: all steps are pooled, and n = {units} at ρ = {rho} carries "
+        f"Vector states without given features: {told}, and n = {units} at ρ = {rho} carries "
         f"{usual.width} features of the declared columns."
     )
     blocks = {"kind": "blocks", "terms": list(map(terms.document, usual.terms))}

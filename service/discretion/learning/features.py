@@ -44,7 +44,7 @@ from discretion.learning.trajectories import (
 BITS: Final = 16
 ONE: Final = 1 << BITS
 MAX_DIMENSION: Final = 100_000
-MAX_WIDTH: Final = 200  # of a map that nobody wrote down
+MAX_WIDTH: Final = 80  # of a map that nobody wrote down
 _REFERENCES: Final = 1024
 _SHRINKAGE: Final = 1e-4  # of the reference states' second moment: terms more alike than this stay so
 _FAR: Final = 2.0**20  # no coordinate is longer before it is shortened
@@ -323,8 +323,10 @@ def usual(vector: Vector, actions: int, units: int, rho: Fraction) -> Blocks:
         [cut[column][0] for column in columns],
         [languages.Product(pair) for pair in itertools.combinations(columns, 2)],
         [languages.Product((cut[one][0], other)) for one, other in others],
-        [hinge for column in columns for hinge in cut[column][1:]],
-        [languages.Product((cut[one][1], other)) for one, other in others],
+        [
+            *(hinge for column in columns for hinge in cut[column][1:]),
+            *(languages.Product((cut[one][1], other)) for one, other in others),
+        ],
     ]
     most = min(8 * math.sqrt(units * math.sqrt(rho) / actions), math.sqrt(MAX_DIMENSION / actions), MAX_WIDTH)
     chosen: list[languages.Term] = [CONSTANT, *columns]

@@ -4,6 +4,7 @@ Everything here is public arithmetic. How often patients visit each state is *as
 reading it off stored rows would be a release, with a price of its own.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,27 +79,28 @@ def _shares(top: Object, key: str, count: int) -> FloatArray:
     if not top.has(key):
         return _falling(count)
     weights = top.array(key, 1)
-    if len(weights) != count or (weights < 0).any() or weights.sum() <= 0:
+    if len(weights) != count or (weights < 0).any() or not 0 < weights.max() <= checks.LARGEST:
         raise top.refuse(f"visiting.{key}", f"{count} numbers, none below zero, which are the shares of visits")
     return weights / weights.sum()
 
 
 def forecast(schema: Schema, units: int, privacy: Share, parameters: Parameters, visiting: Visiting) -> Forecast:
     needed = learners.visits_needed(schema, units, privacy, parameters)
+    hopeless = learners.hopeless(schema, units, privacy, parameters)
+    if hopeless is not None:
+        return Forecast(needed, 0.0, visiting.assumption, (hopeless,))
     seen = units * visiting.steps * np.outer(visiting.states, visiting.actions)  # (S, A)
     features = getattr(parameters, "features", None)
     if learners.dynamics_of(parameters) == learners.PER_STEP:
         seen = seen / schema.horizon
     if isinstance(features, Blocks):
-        share = float(visiting.actions[seen[0] / features.width >= needed].sum())
-        most = float(seen.max()) / features.width
+        seen = seen / (features.width * getattr(parameters, "time_groups", 1))
+        share = float(visiting.actions[seen[0] >= needed].sum())
     else:
+        seen = np.minimum(seen, units * schema.per_unit)  # pooled learners count a place once for each stay
         share = float(visiting.states[seen.max(axis=1) >= needed].sum())
-        most = float(seen.max())
-    told = list(learners.warnings(schema, units, privacy, parameters))
-    if share == 0.0:
-        told.append(_too_little(units, needed, most))
-    return Forecast(needed, min(share, 1.0), visiting.assumption, tuple(told))
+    told = (_too_little(units, needed, float(seen.max())),) if share == 0.0 else ()
+    return Forecast(needed, min(share, 1.0), visiting.assumption, told)
 
 
 def _too_little(units: int, needed: float, most: float) -> str:
@@ -106,6 +108,6 @@ def _too_little(units: int, needed: float, most: float) -> str:
     factor = needed / most
     return (
         f"Under this assumption nothing would be learned: even the most frequent decision is seen about {most:.3g} "
-        f"times, and {needed:.3g} are needed. About {units * factor:.2g} units would do, or {factor**2:.2g} times the "
-        f"ρ, or fewer states, actions or features."
+        f"times, and {needed:.3g} are needed. About {math.ceil(units * factor)} units would do, or "
+        f"{math.ceil(factor**2)} times the ρ, or fewer states, actions or features."
     )

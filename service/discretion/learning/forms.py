@@ -32,7 +32,7 @@ def read(algorithm: object, document: object, schema: Schema) -> Parameters:
     """The parameters of a training, which fit the schema."""
     learner = learners.named(algorithm, _dynamics(document))
     annotated = _annotated(learner.Parameters)
-    required = [name for name, kind in annotated.items() if kind == maps.FeatureMap and not _optional(kind)]
+    required = [name for name, kind in annotated.items() if kind in (maps.FeatureMap, maps.Blocks)]
     top = open_object(document, errors.InvalidParameter, required, (*annotated, "dynamics", "calibration"))
     if "calibration" not in annotated:
         top.choice("calibration", _TIGHT, _TIGHT)

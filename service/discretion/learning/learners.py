@@ -39,7 +39,7 @@ def named(algorithm: object, dynamics: object) -> Any:
     """The module of a learner."""
     offered = {kept: learner for (name, kept), learner in (_LEARNERS | _EVALUATOR).items() if name == algorithm}
     if not offered:
-        names = dict.fromkeys(f'"{name}"' for name, _ in _LEARNERS)
+        names = ['"auto"', *dict.fromkeys(f'"{name}"' for name, _ in _LEARNERS)]
         raise errors.InvalidParameter(f"algorithm must be {' or '.join(names)}.")
     if dynamics is None:
         return next(iter(offered.values()))
@@ -76,10 +76,10 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     return float(_of(parameters).visits_needed(schema, units, privacy, parameters))
 
 
-def warnings(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[str]:
-    """What speaks against a training with these constants, in public quantities; most learners have nothing to say."""
-    found = getattr(_of(parameters), "warnings", None)
-    return [] if found is None else list(found(schema, units, privacy, parameters))
+def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> str | None:
+    """Why every decision will be a fallback, whatever the patients did, and what would help; None if that is open."""
+    found = getattr(_of(parameters), "hopeless", None)
+    return None if found is None else found(schema, units, privacy, parameters)
 
 
 def derive(curator: Curator, privacy: Share, drawn: Derivable, parameters: Derivable) -> Policy:

@@ -167,6 +167,17 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     return 2 * math.sqrt(float(event.scale) * steps)
 
 
+def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> str | None:
+    """So few patients for so many places are asked for their most frequent actions only."""
+    if not isinstance(privacy, Concentrated) or _above(_FREQUENT, schema, units, privacy):
+        return None
+    needed = math.ceil(float(_FREQUENT * schema.count * schema.actions) / math.sqrt(min(float(privacy.rho), 1.0)))
+    return (
+        f"Every decision will be a fallback, the most frequent action: {schema.count} states and {schema.actions} "
+        f"actions are too many for {units} patients at this ρ. {needed} patients would do, or fewer states or actions."
+    )
+
+
 # --- what is learned ---------------------------------------------------------------------------------------------
 
 

@@ -29,7 +29,7 @@ from discretion.learning.scores import Value
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
 from discretion.privacy import events
 
-_RECORDS: Final = 2**13  # looked at together: what bounds the memory
+_RECORDS: Final = 2**13  # whose features are looked at together: what bounds the memory
 _CHUNK: Final = 1024  # records evaluated at once: what fits the cache
 _SUMMED: Final = 22  # bits of a unit's sums before they are mapped: multiples of 2⁻¹⁶ up to 2⁶
 _UNIT: Final = 2**20  # steps of a shortened vector's grid in its radius
@@ -60,24 +60,36 @@ class _Seen:
     owner: IntArray  # (S,) whose it is
     count: int  # U
 
+    def pieces(self, at_once: int) -> Iterator["_Seen"]:
+        """Whole units, not too many at a time."""
+        for first in range(0, self.count, at_once):
+            last = min(first + at_once, self.count)
+            yield self._of(first, last)
 
-def _pieces(block: Bounded, schema: Schema) -> Iterator[BoolArray | None]:
-    """Whole units, not too many at a time."""
-    at_once = max(1, _RECORDS // (schema.horizon * schema.per_unit))
-    positions = np.unique(block.positions)
-    if len(positions) <= at_once:
-        yield None
-        return
-    for start in range(0, len(positions), at_once):
-        chosen = positions[start : start + at_once]
-        yield block.part(int(chosen[0]), int(chosen[-1]) + 1)
+    def _of(self, first: int, last: int) -> "_Seen":
+        low, high = np.searchsorted(self.units, (first, last))
+        runs = slice(*np.searchsorted(self.owner, (first, last)))
+        again = self.again[low:high]  # of the same unit
+        return _Seen(
+            self.units[low:high] - first,
+            self.cells[low:high],
+            self.states[low:high],
+            self.successors[low:high],
+            self.rewards[low:high],
+            self.ended[low:high],
+            self.following[low:high],
+            np.where(again < 0, -1, again - low),
+            self.starts[runs] - low,
+            self.owner[runs] - first,
+            last - first,
+        )
 
 
-def _seen(block: Bounded, schema: Schema, groups: int, chosen: BoolArray | None) -> _Seen:
+def _seen(block: Bounded, schema: Schema, groups: int) -> _Seen:
     """Records without a known successor are left out: pooled over steps, the horizon is not like everyone's end."""
     steps: list[Records] = []
     for step in range(schema.horizon):
-        records = block.records(step, chosen)
+        records = block.records(step)
         steps.append(records.only(records.known))
     group, sizes = group_of(schema, groups), [len(records.rows) for records in steps]
     later = np.append(group[1:], group[-1])
@@ -192,10 +204,10 @@ class _Pooled:
         return self.groups * self.schema.actions
 
     def _pieces(self, block: Bounded) -> Iterator[tuple[_Seen, FloatArray, _Weighted]]:
-        for chosen in _pieces(block, self.schema):
-            seen = _seen(block, self.schema, self.groups, chosen)
+        longest = self.schema.horizon * self.schema.per_unit
+        for seen in _seen(block, self.schema, self.groups).pieces(max(1, _RECORDS // longest)):
             psi = np.ascontiguousarray(self.features.psi(seen.states))
-            yield seen, psi, _weighted(seen, psi, self.clip, self.schema.horizon * self.schema.per_unit)
+            yield seen, psi, _weighted(seen, psi, self.clip, longest)
 
     def finish(self, partial: IntArray) -> IntArray:
         return partial
@@ -368,13 +380,12 @@ class Averages:
         return np.zeros(3, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for chosen in _pieces(block, self.schema):
-            seen = _seen(block, self.schema, 1, chosen)
-            count = np.maximum(np.bincount(seen.units, minlength=seen.count), 1)
-            for index, numbers in enumerate((seen.rewards, seen.rewards * seen.rewards, seen.ended)):
-                whole = np.trunc(numbers * _UNIT)
-                total = np.bincount(seen.units, weights=whole, minlength=seen.count).astype(np.int64)
-                partial[index] += int((total // count).sum())
+        seen = _seen(block, self.schema, 1)
+        count = np.maximum(np.bincount(seen.units, minlength=seen.count), 1)
+        for index, numbers in enumerate((seen.rewards, seen.rewards * seen.rewards, seen.ended)):
+            whole = np.trunc(numbers * _UNIT)
+            total = np.bincount(seen.units, weights=whole, minlength=seen.count).astype(np.int64)
+            partial[index] += int((total // count).sum())
 
     def finish(self, partial: IntArray) -> IntArray:
         return partial

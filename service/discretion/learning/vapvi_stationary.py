@@ -6,7 +6,7 @@ a patient's whole trajectory and bound it as a whole.
 | paper                 | here                                                                                   |
 |-----------------------|----------------------------------------------------------------------------------------|
 | Λ̃_h                   | one Gram matrix for each group of steps and action, units weighted to a bounded norm   |
-| w̃_h                   | the mean of the last half of N rounds w ← w + Λ̃⁻¹·(Σ φ·residual + noise)               |
+| w̃_h                   | the mean of the last half of N rounds w ← w + Λ̃^(−½)·(Σ Λ̃^(−½)φ·residual + noise)      |
 | λ                     | `Parameters.ridge`                                                                     |
 | Q̂_h, Ṽ_h              | score, its maximum over supported actions within the range it has over public states   |
 | H                     | the discount γ: what follows is worth 1/(1 − γ) steps                                  |
@@ -18,7 +18,12 @@ a patient's whole trajectory and bound it as a whole.
   √2·clip and not √2·H.
 * The weights are not regressed at once but in rounds on what the value so far fails to predict. Residuals are small and
   a patient's cancel, so their sum can be shortened to a small norm; what shortening cost one round, the next finds.
-  Each round has noise of its own: averaging the later ones removes most of it.
+  Each round has noise of its own: averaging the later ones removes most of it. Half of a round's change goes on in the
+  next, so that fewer rounds, each with a larger part of the budget, do.
+* Residuals are shortened, and noise is added, after the released Λ̃^(−½): in directions that are rarely seen the noise
+  is then smaller, and everywhere it is as small as what is known there.
+* Λ̃ of an action is mostly its share of all actions' matrix, which has less noise. It only steers the rounds: where it
+  is wrong they take longer, and end at the same weights.
 * Values start at the mean reward's, which is released first with a fiftieth of the budget, with the rewards' spread
   (the scale of residuals) and the share of steps that end a stay. An action of which nothing is known stays there.
 * Eigenvalues of Λ̃ below the size of its noise are lifted to it.
@@ -51,15 +56,15 @@ NAME: Final = vapvi.NAME
 SHARES: Final = (1, 18, 31)
 _REFERENCES: Final = 512  # public states over which the range of values is taken
 _EDGE: Final = 0.02  # of them above and below that range
-_HORIZON: Final = 1.6  # γ = 1 − 1.6/H: the steps that count, as a part of the horizon
+_HORIZON: Final = 1.2  # γ = 1 − 1.2/H: the steps that count, as a part of the horizon
 _RESIDUAL: Final = 3.0  # standard deviations of the reward to which a residual is cut
 _CLIP: Final = 0.1  # of the horizon: the norm of a patient's Gram matrix
 _RADIUS: Final = 0.25  # of a patient's residuals, in what they typically are if each is as large as its cut
-_OWN: Final = 0.5  # of an action's Gram matrix is its own, the rest its share of all actions'
-_MOMENTUM: Final = 0.7  # of a round's change goes on in the next
+_OWN: Final = 0.4  # of an action's Gram matrix is its own, the rest its share of all; above 1/3, rounds converge
+_MOMENTUM: Final = 0.5  # of a round's change goes on in the next
 _FLOOR: Final = 0.5  # of the norm of the Gram matrix's noise: where eigenvalues end
 _SMOOTH: Final = 0.5  # of the norm of the noise: the ridge of the shares' regression
-_SIGNAL: Final = 16.0  # standard deviations by which residuals must pass noise alone; with less, copying does better
+_SIGNAL: Final = 4.0  # standard deviations by which residuals must pass noise alone
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,12 @@ class Parameters:
     """The public feature map and constants, fixed before the data is seen; None: by a public rule."""
 
     features: maps.Blocks
-    rounds: int = 8
+    rounds: int = 14
     time_groups: int = 1
     discount: float | None = None
     clip: float | None = None
     radius: float | None = None
-    support: float = 0.2  # the least share of an action, relative to the most frequent one in the same state
+    support: float = 0.15  # the least share of an action, relative to the most frequent one in the same state
     ridge: float = 0.1
     shares: tuple[int, ...] = SHARES  # of averages, Gram matrix, residuals
 
@@ -171,23 +176,23 @@ class _Learner:
         self.reference = parameters.features.psi(maps.reference(schema.states, _REFERENCES))
         noise = noise_norm(gram.event)
         self.frequencies, self.shares = self._behaviour(gram.values.reshape(*self.shape, self.shape[-1]), noise)
-        self.inverse, self.roots = self._scaled(gram.values.reshape(*self.shape, self.shape[-1]), noise, units)
+        self.back, self.roots = self._scaled(gram.values.reshape(*self.shape, self.shape[-1]), noise, units)
         self.weights, self.speed = np.zeros(self.shape), np.zeros(self.shape)
         self.history: list[FloatArray] = []
         self.total, self.signal = np.zeros(self.shape), 0.0
         self.values = self._within(-math.inf, math.inf)
 
     def _scaled(self, gram: FloatArray, noise: float, units: int) -> tuple[FloatArray, FloatArray]:  # (g, A, p, p) each
-        """R = Λ̃^(−½) in units of a patient's typical residuals under it, and Λ̃^(−½) in the same units: their product
-        is Λ̃⁻¹. Half of each action's matrix is its share of all actions' matrix, whose noise is smaller."""
+        """The way back, and R: Λ̃^(−½) times, and over, a patient's typical length under it. Their product is Λ̃⁻¹.
+        Most of each action's matrix is its share of all actions' matrix, whose noise is smaller."""
         share, total = self.frequencies[:, :, None, None], gram.sum(axis=1, keepdims=True)
         mixed = _OWN * gram + (1 - _OWN) * share * total
         left = _OWN**2 + 2 * _OWN * (1 - _OWN) * share + (1 - _OWN) ** 2 * share**2 * self.schema.actions
         eigenvalues, vectors = np.linalg.eigh(mixed)
         lifted = np.maximum(eigenvalues, _FLOOR * noise * np.sqrt(left[..., 0])) + self.parameters.ridge
-        typical = math.sqrt(float((np.maximum(eigenvalues, 0.0) / lifted).sum()) / units)
+        typical = max(math.sqrt(float((np.maximum(eigenvalues, 0.0) / lifted).sum()) / units), 1e-9)
         root = np.einsum("gaij,gaj,gakj->gaik", vectors, 1.0 / np.sqrt(lifted), vectors)
-        return root * typical, root / max(typical, 1e-9)
+        return root * typical, root / typical
 
     def _behaviour(self, gram: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:  # (g, A), (g, A, p)
         """Each action's frequency, and its share regressed on the features: ψᵀu is nearly 1, so Λ̃_a·u counts a."""
@@ -209,7 +214,7 @@ class _Learner:
 
     def improve(self, answer: Answer) -> None:
         found = answer.values.reshape(self.shape)
-        change = np.einsum("gaij,gaj->gai", self.inverse, found * (self.bound * self.radius))
+        change = np.einsum("gaij,gaj->gai", self.back, found * (self.bound * self.radius))
         self.speed = change + _MOMENTUM * self.speed
         self.weights = self.weights + self.speed
         self.history.append(self.weights)
