@@ -283,6 +283,8 @@ def checked(payload: Document) -> tuple[Request, LedgerRow]:
         raise errors.InvalidCertificate(f"The certified request is none: {refusal}") from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise errors.InvalidCertificate("The payload lacks something that a certificate says.") from None
+    except MemoryError:
+        raise errors.InvalidCertificate("The certified request is larger than any that could be carried out.") from None
     _compare_mechanisms(payload.get("mechanisms"), expected["mechanisms"])
     _compare(payload | {"mechanisms": []}, expected | {"mechanisms": []}, "")
     return request, row

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import apvi, sums, vapvi
+from discretion.learning import apvi, clipped, followed, sums, vapvi
 from discretion.learning.counts import RewardSums, VisitCounts
 from discretion.learning.curator import Concentrated, Curator, Query
 from discretion.learning.features import ONE, Blocks, Table
 from discretion.learning.regressions import Gram, Moment
+from discretion.learning.terms import Bin, Missing, Product
 from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
 from discretion.learning.values import LinearDeviation, LinearScore, LinearValue, TableDeviation, TableValue
 
@@ -50,6 +51,41 @@ class TestFeatures:
         vector = Vector(("x",), ((2**60, 2**60 + 1024),))
         for value in (2**60, 2**60 + 512, 2**60 + 1024, np.inf, -np.inf):
             assert np.abs(Blocks(vector, 1, ("x",)).psi(np.array([[float(value)]]))).max() <= ONE
+
+    @pytest.mark.parametrize(
+        "terms", [(Bin("x", 0.5, 0.51),), (Bin("x", 0.5, 0.51), Product((Bin("x", 0.5, 0.51), "x")))]
+    )
+    def test_a_map_that_is_zero_nearly_everywhere_is_refused(self, terms):
+        """Made orthogonal, its few other values would be divided by zero, and a NaN shows without noise."""
+        with pytest.raises(errors.InvalidFeatures, match="zero nearly everywhere"):
+            Blocks(PLANE, 2, terms)
+
+    def test_an_indicator_of_missing_values_alone_is_a_map(self):
+        line = Vector(("x", "y"), ((-1.0, 1.0), (0.0, 1.0)), missing=("y",))
+        psi = Blocks(line, 1, (Missing("y"),)).psi(np.array([[0.0, np.nan], [0.0, 0.5]]))
+        assert np.isfinite(psi).all()
+        assert (np.abs(psi[:, 0]) <= ONE).all()
+
+
+class TestWhole:
+    def test_what_is_no_number_is_zero_and_what_is_too_large_is_cut(self):
+        given = np.array([np.nan, np.inf, -np.inf, 1e300, -2.7, 0.9])
+        assert sums.whole(given, 5.0).tolist() == [0.0, 5.0, -5.0, 5.0, -2.0, 0.0]
+
+    @pytest.mark.parametrize("radius", [np.nan, 0.0, np.inf, -1.0, 1e-320])
+    @pytest.mark.parametrize("integers", [followed.integers, clipped._integers])
+    def test_whatever_a_learner_takes_for_a_radius_records_stay_integers(self, integers, radius):
+        with np.errstate(all="ignore"):
+            found = integers(np.array([0.0, 1.0, -1e300, np.nan]), np.float64(radius))
+        assert (found == np.trunc(found)).all()
+        assert (np.abs(found) <= 2.0**30).all()
+
+
+class TestSchemas:
+    @pytest.mark.parametrize("change", [{"reward": (0.0, 1e-310)}, {"reward": (0.0, 1e-90), "total": (0.0, 1.0)}])
+    def test_rewards_too_small_to_divide_by_are_refused(self, change):
+        with pytest.raises(errors.InvalidSchema):
+            replace(SCHEMA, **change)
 
 
 class TestBlocks:

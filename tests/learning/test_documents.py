@@ -1,5 +1,6 @@
 """Requests as JSON documents: what is written is read back the same, and nothing else is read at all."""
 
+import contextlib
 import json
 import math
 from fractions import Fraction
@@ -249,10 +250,9 @@ class TestParameters:
     def test_nothing_more_than_the_dynamics_is_read_or_refused(
         self, schema: Schema, algorithm: str, dynamics: str | None
     ) -> None:
-        try:
-            forms.read(algorithm, {"dynamics": dynamics}, schema)
-        except errors.Refusal as refusal:
-            assert len(str(refusal)) < 300
+        """Anything but a refusal is a failure of the test."""
+        with contextlib.suppress(errors.Refusal):
+            assert learners.algorithm_of(forms.read(algorithm, {"dynamics": dynamics}, schema)) == algorithm
 
     def test_the_example_of_the_contract(self) -> None:
         said = {"dynamics": "per_step", "pessimism": "bernstein", "reward": {"table": [[0.1, 0.2]]}}

@@ -165,6 +165,17 @@ class TestEvaluate:
             assert found.behaviour_low < found.behaviour_high
             assert 0 <= found.supported_share <= 1
 
+    def test_few_patients_and_a_long_horizon_leave_a_number_all_the_same(self) -> None:
+        public = world(horizon=40)
+        privacy = Concentrated(Fraction(1, 10**6))
+        for seed in range(3):
+            curator = Curator(public.data(4, seed), privacy.rho)
+            found = fqe.evaluate(
+                curator, privacy, fqe.Parameters(), judged_policy(public.schema, by_step(public.schema))
+            )
+            assert np.isfinite([found.value, found.low, found.high, found.supported_share]).all()
+            assert found.low <= found.value <= found.high
+
     def test_no_records_at_all_are_no_reason_to_fail(self) -> None:
         schema, nobody = Schema(5, Discrete(4), 2, per_unit=2), np.zeros((5, 0), dtype=np.int64)
         data = Trajectories(schema, 3, [block_of(nobody, nobody, np.zeros((5, 0)))])

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import rewards
+from discretion.learning import rewards, sums
 from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Records, Schema
 from discretion.privacy import events
 
@@ -75,7 +75,7 @@ def shortened(vectors: _Vectors) -> FloatArray:  # (E,) integers
 
 def _integers(values: FloatArray, radius: float) -> FloatArray:
     """Records on the grid, in units of the radius."""
-    return np.trunc(np.clip(values / radius, -_MOST, _MOST) * ONE)
+    return sums.whole(values / radius * ONE, _MOST * ONE)
 
 
 def _finite(values: FloatArray) -> FloatArray:
@@ -312,6 +312,6 @@ class Averages:
         share = (_earned(block, self.schema, self.discount, self.reward) - self.low) / (self.high - self.low)
         owners = np.unique(_positions(block, _every(block)), return_inverse=True)[1]
         visits = np.bincount(owners)
-        total = np.bincount(owners, weights=np.trunc(np.clip(share, 0.0, 1.0) * ONE))
+        total = np.bincount(owners, weights=np.maximum(sums.whole(share * ONE, ONE), 0.0))
         partial[0] += int((total // np.maximum(visits, 1)).sum())
         partial[1] += int((visits * ONE // (self.schema.horizon * self.schema.per_unit)).sum())

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import errors
+from discretion.learning import sums
 from discretion.learning import terms as languages
 from discretion.learning.trajectories import (
     CONSTANT,
@@ -195,6 +196,11 @@ class Blocks:
             raise errors.InvalidFeatures('Blocks need terms: column names, "1", hinges, bins, products and the like.')
         object.__setattr__(self, "terms", languages.check(self.terms, self.vector))
         _check_dimension(self.actions, self.width)
+        if not self.plain and not np.isfinite(self._mixing).all():
+            raise errors.InvalidFeatures(
+                "These terms are zero nearly everywhere within the declared bounds, so nothing can be learned from "
+                'them; add "1" or a column.'
+            )
 
     @property
     def groups(self) -> int:
@@ -219,7 +225,7 @@ class Blocks:
         for start in range(0, len(states), _CHUNK):
             # Integers below 2¹⁶ times multiples of one power of two: every sum is exact, in any order.
             mixed = self._rows(states[start : start + _CHUNK], ONE).T @ self._mixing.T
-            psi[start : start + _CHUNK] = _shortened(np.trunc(np.minimum(np.maximum(mixed, -_FAR), _FAR)))
+            psi[start : start + _CHUNK] = _shortened(sums.whole(mixed, _FAR))
         return psi
 
     def _rows(self, states: NDArray[np.generic], scale: float) -> FloatArray:  # (p, R)
@@ -232,11 +238,18 @@ class Blocks:
     def _mixing(self) -> FloatArray:  # (p, p) lower triangular
         """The scaled inverse of the root L of Σψψᵀ = LLᵀ over the reference states. Computed from correctly rounded
         operations in a fixed order, so that everybody finds the same bits."""
-        rows = self._rows(reference(self.vector, _REFERENCES), ONE) / ONE
+        states = reference(self.vector, _REFERENCES)
+        for place, column in enumerate(self.vector.columns):
+            if column in self.vector.missing:  # a quarter of the values, or its indicator would weigh too much
+                states[place % 4 :: 4, place] = np.nan
+        rows = self._rows(states, ONE) / ONE
         inverse = _inverse_root(_second_moment(rows))
         mixed = _multiplied(inverse, rows)
         norms = np.sort(_multiplied(np.ones((1, self.width)), mixed * mixed)[0])
-        return on_grid(inverse / math.sqrt(norms[_REFERENCES * 19 // 20]), self.width)
+        usual = math.sqrt(norms[_REFERENCES * 19 // 20])
+        if usual < _SHRINKAGE:  # a term that is zero nearly everywhere would be blown up out of all proportion
+            return np.full_like(inverse, np.nan)
+        return on_grid(inverse / usual, self.width)
 
 
 def _second_moment(rows: FloatArray) -> FloatArray:  # (p, R) → (p, p)
@@ -313,7 +326,7 @@ def one_hot(states: int, actions: int) -> Table:
 
 def usual(vector: Vector, actions: int, units: int, rho: Fraction) -> Blocks:
     """A map for when nobody has written one down: the kinds of terms below, in this order, as long as all terms of a
-    kind fit the width that patients and budget can bear, 8·√(units·√ρ/A)."""
+    kind fit the width that patients and budget can bear, 8·√(units·√ρ/A), and 80: more takes time and finds little."""
     columns, cut = vector.columns, {}
     for column, (low, high) in zip(columns, vector.bounds, strict=True):
         cut[column] = [languages.Hinge(column, low + (high - low) * part / 4, "above") for part in (1, 2, 3)]

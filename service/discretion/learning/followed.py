@@ -28,12 +28,12 @@ from typing import Final
 import numpy as np
 
 from discretion import errors
+from discretion.learning import sums
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 ONE: Final = 1 << 20  # steps of the grid in a radius
 _MOST: Final = float(1 << 9)  # radii that one record may add: 2²⁹ · 10⁷ records of a unit stay below 2⁵³
-_LARGEST: Final = 2.0**100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,8 +116,7 @@ def shortened(units: IntArray, cells: IntArray, whole: FloatArray, size: int) ->
 
 def integers(values: FloatArray, radius: float) -> FloatArray:
     """Records on the grid, in units of the radius; a number that is none counts as zero."""
-    finite = np.clip(np.nan_to_num(values), -_LARGEST, _LARGEST)
-    return np.trunc(np.clip(finite / radius, -_MOST, _MOST) * ONE)
+    return sums.whole(values / radius * ONE, _MOST * ONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,9 +256,9 @@ class Received(Summed):
             records = block.records(step)
             total[records.rows] += records.rewards - self.schema.idle
             present[records.rows] = True
-        scaled = np.clip((2 * total - self.high - self.low) / (self.high - self.low), -1.0, 1.0)
+        scaled = (2 * total - self.high - self.low) / (self.high - self.low)
         owners = np.unique(block.positions[present], return_inverse=True)[1]
-        add_with_squares(partial, owners, np.trunc(scaled[present] * ONE), np.bincount(owners))
+        add_with_squares(partial, owners, sums.whole(scaled[present] * ONE, ONE), np.bincount(owners))
 
 
 def add_with_squares(partial: IntArray, owners: IntArray, whole: FloatArray, divisor: IntArray) -> None:

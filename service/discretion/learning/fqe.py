@@ -157,8 +157,10 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     """Everything an evaluation asks, a pure function of what is public: the policy, and what is released on the way,
     are left blank."""
     _checked(schema, privacy, parameters)
-    judged = followed.Judged(schema, np.zeros((schema.horizon, schema.count), dtype=np.int64))
-    score = scored.Scores(judged, np.zeros((schema.horizon + 1, schema.count + 1)), np.zeros(schema.count + 1))
+    nothing = np.zeros(1, dtype=np.int64)  # stretched, so that a plan of any size takes no memory
+    judged = followed.Judged(schema, np.broadcast_to(nothing, (schema.horizon, schema.count)))
+    values = np.broadcast_to(nothing.astype(np.float64), (schema.horizon + 1, schema.count + 1))
+    score = scored.Scores(judged, values, values[0])
     by_table = _by_table(schema, units, privacy)
     leads = _table_plan(judged) if by_table else _rounds_plan(judged, _rounds(schema, parameters))
     one = Fraction(1)
@@ -308,8 +310,11 @@ def _radius(asker: Asker, histogram: Answer, score: Statistic, expected: tuple[f
 
 
 def _scaled(schema: Schema, value: float, half: float, received: Received, share: float) -> Evaluation:
-    """In the declared unit, within what is possible. A value beyond it is off by at least as much."""
+    """In the declared unit, within what is possible. A value beyond it is off by at least as much; where noise left no
+    number at all, everything is possible."""
     low, high = occupancy.total_range(schema)
+    if not math.isfinite(value) or not math.isfinite(half):
+        value, half = (low + high) / 2, high - low
 
     def unit(number: float) -> float:
         return round(min(max(number, low), high) * schema.width, 6) + 0.0

@@ -224,7 +224,7 @@ def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[Fl
         rest = np.where(cells > 0, sums[:-1] / visits - mean, 0.0)
         factor = _belief(rest, noise / visits, cells)
         rest = factor * rest
-        q += centre + mean + rest - float((cells * rest).sum()) / total
+        q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *total_range(asker.schema))
         variance += (factor * noise / visits) ** 2
         values[step, :-1] = q[counts.stands[step, :-1]]
     _extrapolate(values, counts.by_state, horizon - rounds)

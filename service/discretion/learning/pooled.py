@@ -328,10 +328,11 @@ class Residuals(_Pooled):
         for seen, psi, weighted in self._pieces(block):
             if not len(seen.starts):
                 continue
-            error = np.trunc(self._errors(seen, psi) * weighted.root * _RESIDUAL)
+            error = sums.whole(self._errors(seen, psi) * weighted.root * _RESIDUAL, _RESIDUAL)
             summed = np.add.reduceat(weighted.psi * error[:, None], seen.starts, axis=0)  # exact: integers below 2⁵³
             cells = seen.cells[seen.starts]
-            vectors = _within(self._mapped(summed, cells) * (_UNIT / self.radius), seen.owner, seen.count)
+            mapped = np.nan_to_num(self._mapped(summed, cells) * (_UNIT / self.radius))
+            vectors = _within(np.clip(mapped, -_FAR, _FAR), seen.owner, seen.count)
             for cell in range(self.cells):
                 partial[cell] += vectors[cells == cell].sum(axis=0)
 

@@ -50,6 +50,12 @@ def totals(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[
     return [statistic.finish(partial) for statistic, partial in zip(statistics, partials, strict=True)]
 
 
+def whole(values: FloatArray, most: float) -> FloatArray:
+    """Integers of at most that size, truncated toward zero. What a learner hands in may divide by zero or be no number;
+    what is summed never is: a NaN would become −2⁶³, and a patient's record would show without noise."""
+    return np.trunc(np.clip(np.nan_to_num(values, nan=0.0, posinf=most, neginf=-most), -most, most))
+
+
 def exact_product(left: NDArray[np.number], right: NDArray[np.number], left_bound: int, right_bound: int) -> IntArray:
     """leftᵀ·right of integers (R, p) and (R, q), by float BLAS in pieces small enough to be exact.
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from discretion import errors
 from discretion.learning.trajectories import CONSTANT, FloatArray, Vector, is_finite
 
+_MOST_FACTORS: Final = 8  # of a product
 _TURNS: Final = 1000.0  # of a cosine over the declared bounds, beyond which it is noise
 _STILL: Final = 1e-3  # radians over the declared bounds, below which it is a constant
 
@@ -96,7 +97,7 @@ def of(document: object) -> Term:
         return Cosine(tuple(sorted(named)), _number(document.get("phase", 0.0)))
     if keys == {"missing"}:
         return Missing(_text(document["missing"]))
-    if keys == {"product"} and isinstance(document["product"], list):
+    if keys == {"product"} and isinstance(document["product"], list) and len(document["product"]) <= _MOST_FACTORS:
         return Product(tuple(_factor(inner) for inner in document["product"]))
     raise _refuse('A term must be a column, "1", or one of hinge, bin, cosine, missing and product with their keys.')
 

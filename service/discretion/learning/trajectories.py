@@ -43,6 +43,8 @@ MAX_UNITS: Final = 10**10
 MAX_PER_UNIT: Final = 10_000
 MAX_BOUND: Final = 1e100
 
+_MOST_REWARDS: Final = 1e9  # that a total may be worth; there are at most MAX_HORIZON
+
 CONSTANT: Final = "1"  # the term of a feature map that is always 1
 
 
@@ -141,10 +143,18 @@ class Schema:
         _whole(self.actions, "The number of actions", 1, MAX_ACTIONS)
         _whole(self.per_unit, "The most trajectories of a unit", 1, MAX_PER_UNIT)
         _interval(self.reward, "The reward range")
+        if self.width < 1 / MAX_BOUND:
+            raise errors.InvalidSchema(
+                f"The reward range is too narrow to compute with; scale it above {1 / MAX_BOUND:g}."
+            )
         if self.total is not None:
             _interval(self.total, "The range of a trajectory's total reward")
             if not self.total[0] <= 0.0 <= self.total[1]:
                 raise errors.InvalidSchema("The range of a trajectory's total reward must contain 0, where it starts.")
+            if max(map(abs, self.total)) / self.width > _MOST_REWARDS:
+                raise errors.InvalidSchema(
+                    "The range of a trajectory's total reward is far wider than all its rewards."
+                )
 
     @property
     def low(self) -> float:

@@ -184,7 +184,9 @@ class _Learner:
 
     def _scaled(self, gram: FloatArray, noise: float, units: int) -> tuple[FloatArray, FloatArray]:  # (g, A, p, p) each
         """The way back, and R: Λ̃^(−½) times, and over, a patient's typical length under it. Their product is Λ̃⁻¹.
-        Most of each action's matrix is its share of all actions' matrix, whose noise is smaller."""
+        Most of each action's matrix is its share of all actions' matrix, whose noise is smaller. A matrix of which
+        nothing is shared is still _OWN of what it should be: a step is 1/_OWN too long at most, and with momentum β
+        steps below 2·(1 + β) settle."""
         share, total = self.frequencies[:, :, None, None], gram.sum(axis=1, keepdims=True)
         mixed = _OWN * gram + (1 - _OWN) * share * total
         left = _OWN**2 + 2 * _OWN * (1 - _OWN) * share + (1 - _OWN) ** 2 * share**2 * self.schema.actions
