@@ -313,6 +313,7 @@ class TestParameters:
             ({"features": TABLE | {"terms": ["1"]}}, SCHEMA),
             ({"features": {"kind": "table", "values": [[[3.0]]]}}, SCHEMA),
             ({"features": {"kind": "table", "values": [[1.0]]}}, SCHEMA),
+            ({"features": {"kind": "table", "values": [[[0.5]] * 2] * 2}}, SCHEMA),
             ({"features": {"kind": "blocks", "terms": ["1"]}}, SCHEMA),
             ({"features": {"kind": "blocks", "terms": []}}, PLANE),
             ({"features": {"kind": "blocks", "terms": [["age"]]}}, PLANE),

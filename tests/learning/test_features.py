@@ -195,7 +195,7 @@ class TestRichBlocks:
         assert (psi == np.trunc(psi)).all()
 
     def test_most_reference_states_keep_their_length_and_some_reach_one(self) -> None:
-        lengths = np.array(squared(Blocks(MISSING, 2, RICH).psi(features.reference(MISSING, 1024)))) / ONE**2
+        lengths = np.array(squared(Blocks(MISSING, 2, RICH).psi(features.with_gaps(MISSING, 1024)))) / ONE**2
         assert (lengths > 0.999).mean() == pytest.approx(0.05, abs=0.01)
 
     def test_terms_that_resemble_each_other_are_told_apart(self) -> None:

@@ -238,11 +238,7 @@ class Blocks:
     def _mixing(self) -> FloatArray:  # (p, p) lower triangular
         """The scaled inverse of the root L of Σψψᵀ = LLᵀ over the reference states. Computed from correctly rounded
         operations in a fixed order, so that everybody finds the same bits."""
-        states = reference(self.vector, _REFERENCES)
-        for place, column in enumerate(self.vector.columns):
-            if column in self.vector.missing:  # a quarter of the values, or its indicator would weigh too much
-                states[place % 4 :: 4, place] = np.nan
-        rows = self._rows(states, ONE) / ONE
+        rows = self._rows(with_gaps(self.vector, _REFERENCES), ONE) / ONE
         inverse = _inverse_root(_second_moment(rows))
         mixed = _multiplied(inverse, rows)
         norms = np.sort(_multiplied(np.ones((1, self.width)), mixed * mixed)[0])
@@ -297,6 +293,15 @@ def _shortened(psi: FloatArray) -> FloatArray:  # (R, p) integers
     while (over := np.einsum("ij,ij->i", shorter, shorter) > ONE**2).any():
         shorter[over] -= np.sign(shorter[over])
     return shorter
+
+
+def with_gaps(vector: Vector, count: int) -> FloatArray:  # (count, columns)
+    """The same with a quarter missing of what may be, or an indicator of that would weigh too much."""
+    states = reference(vector, count)
+    for place, column in enumerate(vector.columns):
+        if column in vector.missing:
+            states[place % 4 :: 4, place] = np.nan
+    return states
 
 
 def reference(vector: Vector, count: int) -> FloatArray:  # (count, columns)

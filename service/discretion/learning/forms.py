@@ -90,7 +90,10 @@ def _features(top: Object, schema: Schema) -> maps.FeatureMap:
     named = top.inner("features", ("kind",), ("values", "terms", "edges"))
     kind = named.choice("kind", None, "table", "blocks", "bins")
     if kind == "table":
-        return maps.Table(top.inner("features", ("kind", "values")).array("values", 3))
+        values = top.inner("features", ("kind", "values")).array("values", 3)
+        if values.shape[0] * values.shape[1] > 1 and (values == values[0, 0]).all():
+            raise errors.InvalidFeatures("Every state and action has the same features, so none can be preferred.")
+        return maps.Table(values)
     if not isinstance(schema.states, Vector):
         raise errors.InvalidParameter(f'features of kind "{kind}" need vector states; use a "table" for discrete ones.')
     if kind == "blocks":
