@@ -130,7 +130,8 @@ class Request:
     def _check_chosen(self, chosen: auto.Choice) -> None:
         """A derived policy has other parameters than the training that was chosen."""
         trained = self.origin.parameters if self.origin else self.parameters
-        parameters = forms.read(chosen.algorithm, chosen.parameters, self.schema)
+        read = forms.read(chosen.algorithm, chosen.parameters, self.schema)
+        parameters = learners.resolved(self.schema, self.units, self.privacy, read)
         if (chosen.algorithm, forms.write(parameters)) != (self.algorithm, forms.write(trained)):
             raise errors.InvalidCertificate("By its own rule `auto` would have chosen otherwise for this request.")
 

@@ -94,7 +94,8 @@ def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict
         _check_chosen(chosen, schema)
     elif request.get("chosen") is not None:
         chosen = auto.choose(schema, units, privacy, request["chosen"]["parameters"])
-    found = Asked(schema, labels, units, algorithm, privacy, forms.read(algorithm, parameters, schema), chosen)
+    read = learners.resolved(schema, units, privacy, forms.read(algorithm, parameters, schema))
+    found = Asked(schema, labels, units, algorithm, privacy, read, chosen)
     found = replace(found, half=request.get("half"), judged=request.get("policy"))
     if (algorithm == report.NAME) != (found.judged is not None):
         raise errors.InvalidParameter(f"{report.NAME} judges a policy; ask for it with POST /v1/evaluations.")

@@ -31,7 +31,7 @@ them. No finite-sample bound on the policy's value is claimed.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal
 
@@ -78,6 +78,10 @@ class Parameters:
     def trusted(self, states: int) -> float:
         """A row's successors are as noisy together as there are many: the square root of S + 1, over 6, at least 2."""
         return max(2.0, math.sqrt(states + 1) / 6) if self.trust is None else self.trust
+
+
+def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> Parameters:
+    return replace(parameters, trust=parameters.trusted(schema.count))
 
 
 @dataclass(frozen=True, eq=False)

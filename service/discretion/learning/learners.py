@@ -61,6 +61,13 @@ def dynamics_of(parameters: Parameters) -> str:
     return _FORMS[type(parameters)][1][1]
 
 
+def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> Parameters:
+    """With numbers in place of what was left to a public rule, so that a later rule changes no certificate."""
+    rule = getattr(_of(parameters), "resolved", None)
+    found: Parameters = parameters if rule is None else rule(schema, units, privacy, parameters)
+    return found
+
+
 def mechanisms(
     algorithm: str, schema: Schema, units: int, privacy: Share, parameters: Parameters
 ) -> list[events.Event]:

@@ -108,16 +108,30 @@ def _loosened(units: int, privacy: Concentrated) -> float:
     return max(1.0, math.sqrt(units * math.sqrt(privacy.rho) / 30_000))
 
 
+def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> Parameters:
+    """With the numbers that the rule gives, to three decimals, so that everybody finds the same."""
+    if not isinstance(privacy, Concentrated):
+        raise errors.InvalidParameter("Stationary dynamics of vector states need a budget of ρ, not of pure ε.")
+    loose = _loosened(units, privacy)
+    clip = round(min(float(schema.horizon), max(1.0, _CLIP * schema.horizon) * loose), 3)
+    discount = round(min(max(0.0, 1.0 - _HORIZON / schema.horizon), 0.999), 6)
+    return replace(
+        parameters,
+        clip=clip if parameters.clip is None else parameters.clip,
+        radius=round(_RADIUS * loose, 3) if parameters.radius is None else parameters.radius,
+        discount=discount if parameters.discount is None else parameters.discount,
+    )
+
+
 def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[Query]:
     """Everything a training asks, in the order it asks, a pure function of what is public."""
     check(schema, parameters)
     check_budget(privacy)
-    if not isinstance(privacy, Concentrated):
-        raise errors.InvalidParameter("Stationary dynamics of vector states need a budget of ρ, not of pure ε.")
-    loose = _loosened(units, privacy)
-    clip = parameters.clip or min(float(schema.horizon), max(1.0, _CLIP * schema.horizon) * loose)
-    radius = parameters.radius or _RADIUS * loose
-    discount = max(0.0, 1.0 - _HORIZON / schema.horizon) if parameters.discount is None else parameters.discount
+    parameters = resolved(schema, units, privacy, parameters)
+    clip, radius, discount = parameters.clip, parameters.radius, parameters.discount
+    assert clip is not None
+    assert radius is not None
+    assert discount is not None
     shared = (parameters.features, parameters.time_groups, Fraction(clip).limit_denominator(1000))
     total, rounds = sum(parameters.shares), parameters.rounds
     averages, gram, residuals = (privacy.part(Fraction(share, total)) for share in parameters.shares)
