@@ -14,7 +14,7 @@ def main() -> int:
     sample = parser.parse_args().sample
     with tempfile.TemporaryDirectory() as folder:
         fits = noise.run(10**6, Path(folder) / "noise.json") if sample else noise.run(10**8, noise.SUMMARY)
-    held = attack.run(10**5, 400, None) if sample else attack.run(10**6, 4000, attack.SUMMARY)
+    held = attack.run(10**5, 1000, None) if sample else attack.run(10**6, 4000, attack.SUMMARY)
     moved = neighbours.run(40, None) if sample else neighbours.run(10**4, neighbours.SUMMARY)
     studies = simulation.run(sample)
     claims = {

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import beta
 
 from benchmarks.evidence import neighbours
-from discretion.learning import sums
+from discretion.learning import followed, sums
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Concentrated, Pure, Query, event_of
 from discretion.learning.features import Blocks, Table
@@ -35,6 +35,7 @@ SUMMARY = Path(__file__).with_suffix(".json")
 _DELTAS = (Fraction(1, 10), Fraction(1, 100), Fraction(1, 1000))
 _HORIZON = 4
 _SHARE = Concentrated(Fraction(1, 2))
+_WRITTEN = ("transitions", "steps that stand for")  # what no search finds the worst neighbours of
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +61,22 @@ def cases() -> Iterator[Case]:
     yield Case("centred rewards", Query(RewardSums(schema), _SHARE), poor, rich)
     yield Case("Gram matrix, table", Query(Gram(schema, opposite, 0), _SHARE), here, there)
     yield Case("moment, table", Query(Moment(schema, opposite, 0, reward=True, bound=1), _SHARE), here, across)
+    yield _rare()
     line = Vector(("x",), ((-1.0, 1.0),))
     plane, blocks = Schema(_HORIZON, line, 2), Blocks(line, 2, ("x",))
     low, high = _stay(plane, -1.0, 1.0), _stay(plane, 1.0, 1.0)
     yield Case("moment, action blocks", Query(Moment(plane, blocks, 0, reward=True, bound=1), _SHARE), low, high)
+
+
+def _rare() -> Case:
+    """A patient who is only in states that are pooled, and one of whom nothing was recorded."""
+    schema = Schema(_HORIZON, Discrete(_HORIZON), 2)
+    nowhere = np.zeros((_HORIZON, _HORIZON), dtype=np.int64)
+    judged = followed.Judged(schema, nowhere, limits=(1, _HORIZON), place=np.full(_HORIZON, _HORIZON))
+    path = np.arange(_HORIZON)[:, None]
+    block = block_of(path, np.zeros_like(path), np.zeros((_HORIZON, 1)), final=path[0])
+    one, other = (Trajectories(schema, 1, [replace(block, lengths=np.array([steps]))]) for steps in (_HORIZON, 0))
+    return Case("steps that stand for a policy", Query(followed.Taken(judged), _SHARE), one, other)
 
 
 def _stay(schema: Schema, place: float, reward: float) -> Trajectories:
@@ -100,7 +113,7 @@ def searched(pairs: int) -> Iterator[tuple[str, events.Event, IntArray]]:
             if stem not in farthest or move.share > farthest[stem][1].share:
                 farthest[stem] = f"{case.name}: {stem}", move
     for told, move in farthest.values():
-        if move.moved.any() and "transitions" not in told:  # so few patients leave some without anything to say
+        if move.moved.any() and not any(word in told for word in _WRITTEN):  # with so few patients some say nothing
             yield told, _at(_SHARE.rho, move.event), move.moved
 
 
