@@ -58,7 +58,7 @@ $(VENV)/locked: requirements.lock
 	@echo "Setting up $(VENV) (once; a minute or two) ..."
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --no-deps --require-hashes --requirement requirements.lock
 	@touch $@
 
 $(VENV)/ready: $(VENV)/locked pyproject.toml
