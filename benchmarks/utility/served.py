@@ -159,7 +159,7 @@ def _glucose(size: int, rhos: dict[str, float], seeds: range) -> Line:
 def lines(sample: bool) -> list[Line]:
     few = range(1) if sample else range(5)
     if sample:
-        return [_icu(5_000, {"1": 0.70}, few), _shared(problems.random_mdp, 5_000, {"1": 0.6}, few)]
+        return [_icu(5_000, {"1": 0.70}, few), _shared(problems.random_mdp, 5_000, {"1": 0.7}, few)]
     return [
         _icu(5_000, {"0.1": 0.687, "1": 0.715}, range(10)),
         _icu(20_000, {"0.1": 0.725, "1": 0.745}, few),

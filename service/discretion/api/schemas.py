@@ -211,7 +211,10 @@ class Found(BaseModel):
     value: float
     low: float
     high: float
-    level: Annotated[float, Field(description="How often such an interval holds the true value, at least.")]
+    level: Annotated[
+        float,
+        Field(description="How often such intervals are meant to hold the true value; see docs/decisions/0012."),
+    ]
 
 
 class Report(BaseModel):
