@@ -110,6 +110,7 @@ CASES: dict[str, Callable[[], Made]] = {
     "derived": derived,
     "table": lambda: regressed(phi(), shares=(1, 2, 3, 4, 5)),
     "paper": lambda: regressed(phi(), calibration="paper"),
+    "paper, counts": lambda: trained(discrete(), RHO, apvi.Parameters(calibration="paper")),
     "blocks": lambda: regressed(maps.Blocks(PLANE, 2, ("1", "y", "x")), d=1.5),
     "bins": lambda: regressed(maps.Bins.of(PLANE, 2, {"y": [2.0, 5.0], "x": [0.1]})),
     "split": lambda: regressed(phi(), variance="estimated", split=True, e=0.5),

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import certificate_page, certificates, errors
-from discretion.learning import apvi, policy, vapvi
+from discretion.learning import apvi, learners, policy, vapvi
 from discretion.learning import features as maps
 from discretion.learning.policy import Policy
 from discretion.learning.trajectories import Schema
@@ -289,6 +289,41 @@ class TestVerifyRefusesWhatIsFalse:
         for text in (b"", b"{}", "null", b"\xff", made("gaussian").text[:-1]):
             with pytest.raises(errors.InvalidCertificate, match="not a policy document"):
                 certificates.verify(text, json.dumps(made("gaussian").certificate), KEYS)
+
+    @pytest.mark.parametrize("listed", [[], [{}] * 9999, [{"statistic": "ages"}] * 50_000])
+    def test_a_few_bytes_cannot_make_the_reader_work_out_a_long_horizon(
+        self, listed: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def change(payload: dict[str, Any]) -> None:
+            payload["request"]["schema"]["horizon"] = 10_000
+            payload["mechanisms"] = listed
+
+        def worked(*_: object) -> Any:
+            raise AssertionError("The mechanisms were worked out.")
+
+        certificate = forged("paper", change)
+        monkeypatch.setattr(learners, "mechanisms", worked)
+        assert refusal(certificate, "paper").startswith(
+            ("The certificate leaves out the releases of some steps", "There are unknown or missing fields")
+        )
+
+    @EVERY
+    def test_what_holds_is_worked_out_once(self, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        certificate, calls = made(case).certificate, list[Any]()
+        mechanisms = learners.mechanisms
+
+        def counted(*given: Any) -> Any:
+            calls.append(given)
+            return mechanisms(*given)
+
+        monkeypatch.setattr(learners, "mechanisms", counted)
+        verify(certificate, case)
+        assert len(calls) == 1
+
+    @EVERY
+    def test_no_request_has_fewer_mechanisms_than_its_reader_expects_at_least(self, case: str) -> None:
+        request, _ = certificates.checked(payload_of(made(case).certificate))
+        assert request.fewest <= len(request.mechanisms) <= 5 * (request.fewest + 1)
 
     def test_a_payload_that_is_not_canonical(self) -> None:
         payload = json.dumps(payload_of(made("gaussian").certificate)).encode()

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discretion import catalogue, errors, requests
-from discretion.learning import documents
+from discretion.learning import documents, learners
+from discretion.learning.curator import Curator
+from discretion.learning.trajectories import Trajectories
 from tests import services
 
 REQUESTS = [(services.TABULAR, services.APVI), (services.VECTOR, services.VAPVI)]
@@ -51,6 +53,46 @@ class TestAsked:
     def test_a_policy_of_too_many_numbers_is_refused(self):
         with pytest.raises(errors.ProblemTooLarge, match="2000001"):
             asked(services.TABULAR | {"horizon": 1, "states": {"kind": "discrete", "count": 2_000_001}}, services.APVI)
+
+    @pytest.mark.parametrize(
+        ("dynamics", "fits", "actions", "numbers"),
+        [
+            ({"dynamics": "stationary", "time_groups": 100}, 2856, 2857, "2000100"),  # 100·(2·3A + A + 2)
+            ({"dynamics": "per_step"}, 1666, 1667, "2000800"),  # 100·(3²A + 3A + 4)
+        ],
+    )
+    def test_weights_for_vector_states_are_counted_as_they_will_stand_in_the_document(
+        self, dynamics, fits, actions, numbers
+    ):
+        def fitting(count):
+            request = services.VAPVI | {"parameters": services.VAPVI["parameters"] | dynamics}
+            return asked(services.VECTOR | {"horizon": 100, "actions": {"count": count}}, request)
+
+        assert fitting(fits).schema.actions == fits
+        with pytest.raises(errors.ProblemTooLarge, match=f"hold {numbers} numbers"):
+            fitting(actions)
+
+    @pytest.mark.parametrize(
+        "parameters", [{}, {"dynamics": "stationary"}, {"dynamics": "stationary", "time_groups": 2}]
+    )
+    @pytest.mark.parametrize("actions", [1, 2, 5])
+    def test_that_many_numbers_are_in_a_learned_policy(self, parameters, actions):
+        request = services.VAPVI | {"parameters": services.VAPVI["parameters"] | parameters}
+        found = asked(services.VECTOR | {"actions": {"count": actions}}, request)
+        nobody = Curator(Trajectories(found.schema, found.units, []), found.cost.exact)
+        document = learners.learn(nobody, found.privacy, found.parameters).document()
+        assert numbers_in(document.get("steps", document.get("groups"))) == requests._numbers(found)
+
+    def test_a_report_is_short_whatever_it_is_computed_with(self):
+        report = {"algorithm": "dp-fqe", "privacy": {"rho": "0.5"}, "parameters": {}, "policy": "pol_1"}
+        found = asked(services.TABULAR, report)
+        assert requests._numbers(found) == 0
+
+
+def numbers_in(document):
+    if isinstance(document, dict | list):
+        return sum(map(numbers_in, document.values() if isinstance(document, dict) else document))
+    return int(isinstance(document, int | float) and not isinstance(document, bool))
 
 
 class TestUsualSeconds:

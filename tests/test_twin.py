@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 
 from discretion import requests, twin
-from discretion.learning import policy
-from discretion.learning.curator import Concentrated
+from discretion.learning import policy, vapvi
+from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.privacy import events
 
 WARDS = Schema(8, Discrete(12), 3, (0.0, 1.0), total=(0.0, 1.0))
 STEPS = Schema(8, Discrete(12), 3, (-1.0, 2.0))
+GAPS = Schema(6, Vector(("age", "lactate"), ((0.0, 120.0), (0.0, 30.0)), ("lactate",)), 3, (-1.0, 1.0))
 PLANE = Schema(6, Vector(("age", "lactate"), ((0.0, 120.0), (0.0, 30.0))), 3, (-1.0, 1.0))
-EVERY = pytest.mark.parametrize("schema", [WARDS, STEPS, PLANE], ids=["outcome", "rewards", "vector"])
+EVERY = pytest.mark.parametrize("schema", [WARDS, STEPS, PLANE, GAPS], ids=["outcome", "rewards", "vector", "gaps"])
 
 
 def asked(schema: Schema, units: int = 400, rho: str = "5") -> requests.Asked:
@@ -54,7 +56,8 @@ class TestAClinic:
         if schema.total is not None:
             assert (stays.rewards.sum(axis=0) <= schema.total[1]).all()
         if isinstance(schema.states, Vector):
-            assert ((stays.states >= schema.states.low) & (stays.states <= schema.states.high)).all()
+            allowed = np.isnan(stays.states) & ~schema.states.complete
+            assert (allowed | (stays.states >= schema.states.low) & (stays.states <= schema.states.high)).all()
         else:
             assert ((stays.states >= 0) & (stays.states < schema.states.count)).all()
 
@@ -69,6 +72,27 @@ class TestAClinic:
         assert worth["behaviour"] == pytest.approx(earned.mean(), abs=4 * earned.std() / 200)
         assert worth["best"] >= max(worth["behaviour"], worth["policy"])
 
+    def test_a_tenth_is_missing_of_what_may_be_and_nothing_else(self) -> None:
+        stays = clinic(GAPS).stays(4000, np.random.default_rng(2))
+        for states in (stays.states, stays.final):
+            share = np.isnan(states).reshape(-1, 2).mean(axis=0)
+            assert share == pytest.approx([0.0, 0.1], abs=0.02)
+        assert not np.isnan(clinic(PLANE).stays(400, np.random.default_rng(2)).states).any()
+
+    def test_a_policy_is_judged_by_what_it_would_be_told(self) -> None:
+        """In a clinic with gaps, one that waits for the column with gaps finds it empty now and then."""
+        told = []
+
+        class Asking:
+            class rule:  # noqa: N801
+                @staticmethod
+                def judge(step: int, states: Any) -> Any:
+                    told.append(np.isnan(states).mean(axis=0))
+                    return (np.zeros(len(states), dtype=int),)
+
+        clinic(GAPS).values(Asking())
+        assert np.mean(told, axis=0) == pytest.approx([0.0, 0.1], abs=0.01)
+
     def test_it_is_another_one_for_another_number(self) -> None:
         assert clinic(WARDS, 0).habit.tolist() != clinic(WARDS, 1).habit.tolist()
 
@@ -77,7 +101,8 @@ class TestRehearse:
     @EVERY
     def test_it_says_what_was_learned_and_what_it_is_worth(self, schema: Schema) -> None:
         found = twin.rehearse(asked(schema))
-        assert set(found) == {"twin", "units", "privacy", "value", "learned_share"}
+        assert set(found) == {"twin", "units", "privacy", "note", "value", "learned_share"}
+        assert found["note"] is None
         assert 0.0 <= found["learned_share"] <= 1.0
 
     def test_much_data_and_budget_beat_the_behaviour(self) -> None:
@@ -92,7 +117,39 @@ class TestRehearse:
         assert (found.units, found.privacy) == (100, Concentrated(Fraction(500)))
         few = asked(WARDS, units=100)
         assert twin._shrunk(few) is few
-        assert twin._shrunk(replace(few, units=10**9)).privacy == Concentrated(Fraction(1000))
+        most = twin._shrunk(replace(few, units=10**9))
+        assert most.privacy == Concentrated(Fraction(10**6))
+        assert "noise has more say" in str(twin._note(most, replace(few, units=10**9)))
+
+    def test_shares_and_switches_are_those_of_the_true_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        schema = replace(WARDS, states=Discrete(90))
+        real = asked(schema, units=1000, rho="1")
+        assert real.algorithm == "dp-pae"
+        monkeypatch.setattr(twin, "MOST_ROWS", 8 * 100)
+        curators: list[Curator] = []
+
+        def remembered(*given: Any) -> Curator:
+            curators.append(Curator(*given))
+            return curators[-1]
+
+        monkeypatch.setattr(twin, "Curator", remembered)
+        found = twin.rehearse(real)
+        assert found["units"] == 100
+        assert "100 of 1000 units" in found["note"]
+        played = {event.statistic: events.cost(event) / 100 for event in curators[0].log}
+        assert played == {event.statistic: events.cost(event) for event in real.mechanisms}
+        alone = {event.statistic: events.cost(event) / 100 for event in twin._shrunk(real).mechanisms}
+        assert played != alone  # of a hundred units with a hundred times the ρ, less is known
+
+    def test_a_margin_is_what_the_true_size_makes_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(twin, "MOST_ROWS", 8 * 100)
+        cells = {"kind": "table", "values": np.eye(36).reshape(12, 3, 36).tolist()}
+        request = {"algorithm": "dp-vapvi", "privacy": {"rho": "1"}, "parameters": {"features": cells, "d": 3.0}}
+        real = requests.of(WARDS, None, 1000, request)
+        played = twin._shrunk(real)
+        assert isinstance(real.parameters, vapvi.Parameters)
+        assert isinstance(played.parameters, vapvi.Parameters)
+        assert played.parameters.margin(100) == pytest.approx(real.parameters.margin(1000))
 
 
 class TestTheProgram:

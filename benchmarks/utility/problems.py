@@ -101,6 +101,11 @@ class Problem:
         """What the behaviour itself is worth."""
         return self._value(lambda _, q: (q * self.behaviour).sum(axis=1))
 
+    @cached_property
+    def uniform(self) -> float:
+        """What choosing at random is worth."""
+        return self._value(lambda _, q: q.mean(axis=1))
+
     def share(self, value: float) -> float:
         """Of what could be gained over the behaviour."""
         return (value - self.copied) / (self.best - self.copied)

@@ -31,7 +31,7 @@ def explain(certificate_text: bytes | str, jwks: bytes | str | None = None) -> s
         f"  {request.units} patients of population {row.population}{half}, with at most {schema.per_unit} recorded "
         f"trajectories each. {certificates.PROMISE['unit']} {certificates.PROMISE['neighbours']}",
         "What the noise is",
-        *(f"  - {line}" for line in _noise_lines(request.mechanisms())),
+        *(f"  - {line}" for line in _noise_lines(request.mechanisms)),
         "What it costs",
         f"  ρ = {privacy['rho']} in total; {row.charged} was charged to the population (ledger row {row.sequence}). "
         f"{certificates.COMPOSITION}",

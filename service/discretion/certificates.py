@@ -16,11 +16,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 import discretion
 from discretion import errors, signatures
-from discretion.learning import apvi, auto, documents, forms, learners, report
+from discretion.learning import apvi, auto, documents, forms, learners, report, vapvi
 from discretion.learning import policy as policies
 from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
@@ -63,6 +64,9 @@ _NORMS: Final = {
     events.SYMMETRIC_GAUSSIAN: ("squared Frobenius", "variance off the diagonal, twice that on it"),
     events.LAPLACE: ("l1", "scale b"),
 }
+_FIELDS: Final = frozenset(
+    ("statistic", "mechanism", "shape", "part", "sensitivity", "scale", "resolution", "rho", "pure_epsilon")
+)
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:+-]{1,200}")
 
 
@@ -109,10 +113,19 @@ class Request:
     chosen: auto.Choice | None = None  # by `auto`, and why
     half: str | None = None  # of the dataset's units, whose number is `units`
 
-    def mechanisms(self) -> list[events.Event]:
+    @property
+    def drawn(self) -> Parameters:
         """A derived policy has read nothing but the release, so the release's parameters say what was done."""
-        drawn = self.origin.parameters if self.origin else self.parameters
-        return learners.mechanisms(self.algorithm, self.schema, self.units, self.privacy, drawn)
+        return self.origin.parameters if self.origin else self.parameters
+
+    @cached_property
+    def mechanisms(self) -> list[events.Event]:
+        return learners.mechanisms(self.algorithm, self.schema, self.units, self.privacy, self.drawn)
+
+    @property
+    def fewest(self) -> int:
+        """How many mechanisms there are at least, without working them out."""
+        return self.schema.horizon - 1 if isinstance(self.drawn, vapvi.Parameters) else 1
 
     def check(self) -> None:
         if self.half not in (None, *HALVES):
@@ -129,10 +142,9 @@ class Request:
 
     def _check_chosen(self, chosen: auto.Choice) -> None:
         """A derived policy has other parameters than the training that was chosen."""
-        trained = self.origin.parameters if self.origin else self.parameters
         read = forms.read(chosen.algorithm, chosen.parameters, self.schema)
         parameters = learners.resolved(self.schema, self.units, self.privacy, read)
-        if (chosen.algorithm, forms.write(parameters)) != (self.algorithm, forms.write(trained)):
+        if (chosen.algorithm, forms.write(parameters)) != (self.algorithm, forms.write(self.drawn)):
             raise errors.InvalidCertificate("By its own rule `auto` would have chosen otherwise for this request.")
 
 
@@ -142,7 +154,7 @@ def certify(
     """Sign what was done, provided that it is what was asked for and paid for."""
     request.check()
     _check_made(made, request)
-    if Counter(release_events) != Counter(request.mechanisms()):
+    if Counter(release_events) != Counter(request.mechanisms):
         raise errors.InvalidCertificate("What was released is not what the request stands for; nothing was signed.")
     software = {"name": "discretion", "version": discretion.__version__}
     payload = _payload(request, {"id": made.id, "sha256": made.digest()}, ledger, software)
@@ -151,43 +163,54 @@ def certify(
 
 
 def _payload(request: Request, made: Document, ledger: LedgerRow, software: Document) -> Document:
-    done = request.mechanisms()
-    total = events.compose(done)
-    if ledger.charged.exact < total:
-        raise errors.InvalidCertificate(f"The charged ρ of {ledger.charged} is less than the releases cost.")
+    _check_names(request, made, ledger, software)
     origin = request.origin
-    named = [ledger.population, ledger.hash, made["sha256"], *software.values()]
-    named += [name for name in (made["id"], origin and origin.training) if name is not None]
-    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in named):
-        raise errors.InvalidCertificate("Names in a certificate must be 1 to 200 letters, digits or signs of _.:+-.")
-    if type(ledger.sequence) is not int or not 0 <= ledger.sequence < 10**15:
-        raise errors.InvalidCertificate("The ledger's sequence must be a whole number.")
     return {
         "version": VERSION,
         "promise": PROMISE,
-        "request": {
-            "algorithm": request.algorithm,
-            "schema": documents.schema_document(request.schema, request.labels),
-            "units": request.units,
-            "privacy": documents.privacy_document(request.privacy),
-            "parameters": forms.write(request.parameters),
-            "half": request.half,
-            "chosen": request.chosen and request.chosen.document(),
-        },
+        "request": _request_document(request),
         "derived_from": origin and {"training": origin.training, "parameters": forms.write(origin.parameters)},
-        "mechanisms": [mechanism_document(event) for event in done],
+        "mechanisms": [mechanism_document(event) for event in request.mechanisms],
         "composition": COMPOSITION,
-        "privacy": {
-            "rho": _ratio(total),
-            "charged_rho": str(ledger.charged),
-            "further_rho": "0" if origin else str(ledger.charged),
-            "pure_epsilon": None if (pure := pure_epsilon(done)) is None else _ratio(pure),
-            "epsilon": [{"delta": delta, "epsilon": _epsilon(total, pure, delta)} for delta in DELTAS],
-        },
+        "privacy": _cost_document(request, ledger.charged),
         _kind(request.algorithm): made,
         "software": software,
         "ledger": {"population": ledger.population, "sequence": ledger.sequence, "hash": ledger.hash},
         "not_covered": NOT_COVERED,
+    }
+
+
+def _check_names(request: Request, made: Document, ledger: LedgerRow, software: Document) -> None:
+    named = [ledger.population, ledger.hash, made["sha256"], *software.values()]
+    named += [name for name in (made["id"], request.origin and request.origin.training) if name is not None]
+    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in named):
+        raise errors.InvalidCertificate("Names in a certificate must be 1 to 200 letters, digits or signs of _.:+-.")
+    if type(ledger.sequence) is not int or not 0 <= ledger.sequence < 10**15:
+        raise errors.InvalidCertificate("The ledger's sequence must be a whole number.")
+
+
+def _request_document(request: Request) -> Document:
+    return {
+        "algorithm": request.algorithm,
+        "schema": documents.schema_document(request.schema, request.labels),
+        "units": request.units,
+        "privacy": documents.privacy_document(request.privacy),
+        "parameters": forms.write(request.parameters),
+        "half": request.half,
+        "chosen": request.chosen and request.chosen.document(),
+    }
+
+
+def _cost_document(request: Request, charged: rho.Rho) -> Document:
+    total, pure = events.compose(request.mechanisms), pure_epsilon(request.mechanisms)
+    if charged.exact < total:
+        raise errors.InvalidCertificate(f"The charged ρ of {charged} is less than the releases cost.")
+    return {
+        "rho": _ratio(total),
+        "charged_rho": str(charged),
+        "further_rho": "0" if request.origin else str(charged),
+        "pure_epsilon": None if pure is None else _ratio(pure),
+        "epsilon": [{"delta": delta, "epsilon": _epsilon(total, pure, delta)} for delta in DELTAS],
     }
 
 
@@ -265,7 +288,7 @@ def verify(text: bytes | str, certificate_text: bytes | str, jwks: bytes | str) 
     if (made.id, made.digest()) != (payload[kind]["id"], payload[kind]["sha256"]):
         raise errors.InvalidCertificate(f"The certificate is about another {kind}: the digest or the id differs.")
     _check_made(made, request)
-    return Verified(made, kid, events.compose(request.mechanisms()), row.charged, payload)
+    return Verified(made, kid, events.compose(request.mechanisms), row.charged, payload)
 
 
 def checked(payload: Document) -> tuple[Request, LedgerRow]:
@@ -274,6 +297,7 @@ def checked(payload: Document) -> tuple[Request, LedgerRow]:
         raise errors.InvalidCertificate("This software does not know the certificate's version.")
     try:
         request, row = _request(payload), _row(payload)
+        _check_listed(payload.get("mechanisms"), request)
         request.check()
         made = {key: payload[_kind(request.algorithm)][key] for key in ("id", "sha256")}
         software = {key: payload["software"][key] for key in ("name", "version")}
@@ -286,7 +310,7 @@ def checked(payload: Document) -> tuple[Request, LedgerRow]:
         raise errors.InvalidCertificate("The payload lacks something that a certificate says.") from None
     except MemoryError:
         raise errors.InvalidCertificate("The certified request is larger than any that could be carried out.") from None
-    _compare_mechanisms(payload.get("mechanisms"), expected["mechanisms"])
+    _compare_mechanisms(payload["mechanisms"], expected["mechanisms"])
     _compare(payload | {"mechanisms": []}, expected | {"mechanisms": []}, "")
     return request, row
 
@@ -317,10 +341,20 @@ def _row(payload: Document) -> LedgerRow:
     return LedgerRow(row["population"], row["sequence"], row["hash"], rho.Rho.parse(payload["privacy"]["charged_rho"]))
 
 
-def _compare_mechanisms(found: object, expected: list[Document]) -> None:
-    """In any order; each has a statistic of its own, so that as many as expected, and all of these, leaves no other."""
+def _check_listed(found: object, request: Request) -> None:
+    """Nothing is worked out that a certificate is too short to state: a few bytes must not take long to refuse."""
     if not isinstance(found, list) or not all(isinstance(mechanism, dict) for mechanism in found):
         raise errors.InvalidCertificate("The certificate has no list of mechanisms.")
+    if len(found) < request.fewest:
+        raise errors.InvalidCertificate(
+            f"The certificate leaves out the releases of some steps: of {request.fewest} or more it lists {len(found)}."
+        )
+    if any(set(mechanism) != _FIELDS for mechanism in found):
+        raise errors.InvalidCertificate("There are unknown or missing fields in a release of the certificate.")
+
+
+def _compare_mechanisms(found: list[Document], expected: list[Document]) -> None:
+    """In any order; each has a statistic of its own, so that as many as expected, and all of these, leaves no other."""
     stated = {signatures.canonical(mechanism.get("statistic")): mechanism for mechanism in found}
     for mechanism in expected:
         name = mechanism["statistic"]

@@ -88,25 +88,29 @@ def accept(
         shutil.rmtree(place / "names")
         (place / "upload").unlink(missing_ok=True)
         check(schema, accepted.units)
-        spans = _spans(accepted.units, schema)
-        _deal(place, noise.permutation(accepted.units), spans, schema)
-        data = place / "data"
-        data.mkdir(mode=0o700)
-        small = _length(accepted.units, schema) * _largest(schema) <= _BLOCK
-        with ThreadPoolExecutor(_THREADS if small else 1) as pool:  # of large ones, one fits into memory
-            for stored in [pool.submit(_store, place / str(i), data / _name(i), schema) for i in range(len(spans))]:
-                stored.result()
-        manifest = {"version": _VERSION, "units": accepted.units, "spans": spans}
-        (data / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-        _sync(data / _MANIFEST)
-        _sync(data)
-        _publish(data, folder)
+        _publish(_written(place, accepted.units, schema), folder)
         try:
             then(accepted)
         except errors.Refusal:  # after any other failure it may be known all the same: `sweep` finds out
             shutil.rmtree(folder)
             raise
     return accepted
+
+
+def _written(place: Path, units: int, schema: Schema) -> Path:
+    """The spooled rows as blocks of whole units in an order of chance, and what says how many there are."""
+    spans, data = _spans(units, schema), place / "data"
+    _deal(place, noise.permutation(units), spans, schema)
+    data.mkdir(mode=0o700)
+    small = _length(units, schema) * _largest(schema) <= _BLOCK
+    with ThreadPoolExecutor(_THREADS if small else 1) as pool:  # of large ones, one fits into memory
+        for stored in [pool.submit(_store, place / str(i), data / _name(i), schema) for i in range(len(spans))]:
+            stored.result()
+    manifest = {"version": _VERSION, "units": units, "spans": spans}
+    (data / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    _sync(data / _MANIFEST)
+    _sync(data)
+    return data
 
 
 def units(folder: Path) -> int:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from discretion import catalogue, certificates, ledger, requests, trainings
 from discretion.catalogue import Dataset
-from discretion.learning import fqe, report
+from discretion.learning import evaluators, forms, report
 from discretion.learning import policy as policies
 from discretion.learning.curator import Curator
 from discretion.learning.policy import Policy
@@ -27,10 +27,11 @@ def request_of(policy: str, body: dict[str, Any]) -> dict[str, Any]:
     return body | {"algorithm": report.NAME, "policy": policy}
 
 
-def check(dataset: Dataset, document: str) -> None:
-    """Refuse, before anything is charged, a policy that was made for other data."""
-    fqe.check(dataset.schema, fqe.Parameters())
-    fqe.decisions(dataset.schema, policies.parse(document))
+def check(dataset: Dataset, document: str, parameters: dict[str, Any]) -> None:
+    """Refuse, before anything is charged, a policy that was made for other data or cannot be judged as asked."""
+    read = forms.read(report.NAME, parameters, dataset.schema)
+    assert isinstance(read, evaluators.Parameters)
+    evaluators.check_policy(dataset.schema, read, policies.parse(document))
 
 
 def judged(connection: sa.Connection, asked: Asked) -> Policy:
@@ -53,8 +54,8 @@ def patients(connection: sa.Connection, dataset: Dataset, asked: Asked) -> repor
 
 
 def judge(curator: Curator, asked: Asked, policy: Policy, seen: report.Patients, training: str) -> Report:
-    assert isinstance(asked.parameters, fqe.Parameters)
-    found = fqe.evaluate(curator, asked.privacy, asked.parameters, policy)
+    assert isinstance(asked.parameters, evaluators.Parameters)
+    found = evaluators.evaluate(curator, asked.privacy, asked.parameters, policy)
     named = {"id": policy.id, "sha256": policy.digest()}
     return Report(named, seen, found.document(), training)
 

@@ -11,14 +11,27 @@ from typing import Any, Final
 
 from discretion import catalogue, certificates, errors
 from discretion.catalogue import Dataset
-from discretion.learning import apvi, auto, documents, features, forms, learners, report, vapvi, vapvi_stationary
+from discretion.learning import (
+    apvi,
+    auto,
+    documents,
+    evaluators,
+    features,
+    forms,
+    learners,
+    report,
+    vapvi,
+    vapvi_stationary,
+)
 from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
 from discretion.learning.trajectories import Schema, Trajectories
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
 
-MAX_NUMBERS: Final = 2_000_000  # in a policy: its document takes some 60 bytes for each
+MAX_NUMBERS: Final = 2_000_000  # in a policy: its document takes 20 to 60 bytes for each
+_OF_A_GROUP: Final = 2  # base and support, besides weights, shares and frequencies
+_OF_A_STEP: Final = 4  # bonus, margin, ceiling and noise, besides weights and roots
 
 
 @dataclass(frozen=True)
@@ -131,12 +144,17 @@ def certified(found: Asked, origin: certificates.Origin | None = None) -> certif
 
 
 def _numbers(found: Asked) -> int:
-    """In a policy."""
-    chosen = getattr(found.parameters, "features", None)
+    """In a policy's document; a table's decision counts with its label and score as one."""
+    if found.algorithm == report.NAME:  # which is short, whatever it is computed with
+        return 0
+    schema, chosen = found.schema, getattr(found.parameters, "features", None)
+    if isinstance(found.parameters, vapvi_stationary.Parameters):
+        weights = schema.actions * found.parameters.features.width
+        return found.parameters.time_groups * (2 * weights + schema.actions + _OF_A_GROUP)
     if isinstance(chosen, features.Blocks):
-        tables = getattr(found.parameters, "time_groups", found.schema.horizon)
-        return int(tables * found.schema.actions * chosen.width**2)
-    return found.schema.horizon * int(found.schema.count if chosen is None else chosen.states)
+        roots, weights = schema.actions * chosen.width**2, schema.actions * chosen.width
+        return schema.horizon * (roots + weights + _OF_A_STEP)
+    return schema.horizon * int(schema.count if chosen is None else chosen.states)
 
 
 def usual_seconds(found: Asked) -> float:
@@ -157,6 +175,9 @@ def _work(found: Asked) -> float:
     if isinstance(parameters, vapvi_stationary.Parameters):
         width = parameters.features.width
         return rows * (1e-6 + width * 1e-8 * schema.actions) * parameters.rounds + rows * width**2 * 1e-9
+    if isinstance(parameters, evaluators.Parameters) and parameters.features is not None:
+        width, passes = parameters.features.width, min(parameters.value_rounds, schema.horizon) + 10
+        return rows * (3e-6 + width * 1e-7) * passes + rows * width**2 * 1e-8
     cells = schema.count * schema.actions
     if isinstance(parameters, apvi.Parameters):
         return rows * 1e-6 + schema.horizon * cells * 1e-7

@@ -25,6 +25,8 @@ from discretion.privacy.rho import Rho
 from discretion.requests import Asked
 from discretion.tables import datasets, releases, trainings
 
+_NEW: Final = {"state": runs.QUEUED, "attempts": 0, "done": 0, "fence": 0}
+
 
 def submitted(connection: sa.Connection, actor: str, idempotency_key: str) -> Any:
     """The row that a key made before, or None."""
@@ -49,9 +51,8 @@ def submit(
     body = rfc8785.dumps(request).decode()
     # Locked, so that a dataset is not retired between this look and the commit, and before the next look, so that of
     # two requests with one key the second finds what the first has made, and not that the budget is gone.
-    found = connection.execute(
-        datasets.select().where(datasets.c.id == dataset).with_for_update(key_share=True)
-    ).one_or_none()
+    locked = datasets.select().where(datasets.c.id == dataset).with_for_update(key_share=True)
+    found = connection.execute(locked).one_or_none()
     before = submitted(connection, actor, idempotency_key)
     if before is not None:
         if (before.dataset, before.request) != (dataset, body):
@@ -60,24 +61,10 @@ def submit(
     if found is None or found.state != catalogue.READY:
         raise errors.DatasetNotReady
     ledger.reserve(connection, found.population, training, rho, actor=actor, at=at, grant=grant)
-    connection.execute(
-        trainings.insert().values(
-            id=training,
-            dataset=dataset,
-            actor=actor,
-            idempotency_key=idempotency_key,
-            grant_id=grant,
-            algorithm=request["algorithm"],
-            request=body,
-            rho=rho.nano,
-            state=runs.QUEUED,
-            attempts=0,
-            stages=stages,
-            done=0,
-            fence=0,
-            created_at=database.stamp(at),
-        )
-    )
+    said = {"id": training, "dataset": dataset, "algorithm": request["algorithm"], "request": body}
+    asked_by = {"actor": actor, "idempotency_key": idempotency_key, "grant_id": grant}
+    job = {"rho": rho.nano, "stages": stages, "created_at": database.stamp(at)}
+    connection.execute(trainings.insert().values(said | asked_by | job | _NEW))
     return training
 
 

@@ -2,7 +2,8 @@
 
 A twin is made of what is public alone: the schema, the number of units, and a number that says which twin. It has the
 declared sizes and ranges and a clinic behind it that never was, so that what a policy is worth there is known exactly.
-It says what noise of this size does to data of this size; what the real patients are like it cannot say.
+It says what noise of this size does to data of this size; what the real patients are like it cannot say. A tenth of
+what may be missing is missing, by chance.
 
 This is a program of its own: it reads a request on its standard input, where no stored dataset can be named.
 """
@@ -17,14 +18,15 @@ from typing import Any, Final
 import numpy as np
 
 from discretion import errors, processes, requests
-from discretion.learning import documents, learners
-from discretion.learning.curator import Concentrated, Curator, Pure
+from discretion.learning import documents, learners, pae, vapvi
+from discretion.learning.curator import Concentrated, Curator, Pure, Share
 from discretion.learning.policy import Policy
 from discretion.learning.reader import open_object
 from discretion.learning.trajectories import (
     CUT_BEFORE,
     ENDED,
     Block,
+    BoolArray,
     Discrete,
     FloatArray,
     IntArray,
@@ -38,7 +40,9 @@ from discretion.privacy import rho
 MOST_ROWS: Final = 4_000_000  # more than that is rehearsed with fewer units and as much more ρ
 _MOST_NUMBERS: Final = 50_000_000  # in the clinic behind a twin
 _MEMORY: Final = 6 * 2**30  # bytes of addresses, for a rehearsal that somebody asked the service for
+_MOST: Final = {Concentrated: Fraction(10**6), Pure: Fraction(1000)}  # budgets that a training may have
 _SUCCESSORS: Final = 5
+_MISSING: Final = 0.1  # of what a column holds that is declared as one that may be missing
 _JUDGED: Final = 4000  # episodes by which a policy of vector states is valued
 _CLINIC, _STAYS, _JUDGEMENT = 1, 2, 3  # streams of random numbers
 
@@ -139,14 +143,21 @@ class _Bedside:
         assert isinstance(self.schema.states, Vector)
         return self.schema.states
 
-    def _measured(self, scaled: FloatArray) -> FloatArray:
+    def _measured(self, scaled: FloatArray, gaps: BoolArray) -> FloatArray:
         vector = self._vector
-        return vector.low + scaled * (vector.high - vector.low)
+        return np.where(gaps, np.nan, vector.low + scaled * (vector.high - vector.low))
+
+    def _gaps(self, count: int, draw: np.random.Generator) -> BoolArray:  # (H + 1, count, p)
+        """What was not measured, whatever it would have been: the clinic goes on, and rewards, by what is true."""
+        shape = (self.schema.horizon + 1, count, len(self.rest))
+        if not self._vector.missing:
+            return np.zeros(shape, dtype=np.bool_)
+        return np.asarray((draw.random(shape) < _MISSING) & ~self._vector.complete)
 
     def _followed(self, policy: Policy | None, count: int, draw: np.random.Generator) -> tuple[Any, ...]:
-        """Stays under a policy, or under the clinic's habit: states, actions, rewards."""
+        """Stays under a policy, or under the clinic's habit: states as measured, actions, rewards."""
         horizon, columns = self.schema.horizon, len(self.rest)
-        states = np.empty((horizon + 1, count, columns))
+        states, gaps = np.empty((horizon + 1, count, columns)), self._gaps(count, draw)
         actions, rewards = np.empty((horizon, count), dtype=np.int64), np.empty((horizon, count))
         states[0] = draw.random((count, columns))
         for step in range(horizon):
@@ -155,11 +166,11 @@ class _Bedside:
                 wish = here @ self.habit[:, :-1].T + self.habit[:, -1] + draw.gumbel(size=(count, len(self.habit)))
                 actions[step] = wish.argmax(axis=1)
             else:
-                actions[step] = policy.rule.judge(step, self._measured(here))[0]
+                actions[step] = policy.rule.judge(step, self._measured(here, gaps[step]))[0]
             drift = 0.1 * (self.rest - here) + self.pushes[actions[step]] + 0.05 * draw.standard_normal(here.shape)
             states[step + 1] = np.clip(here + drift, 0.0, 1.0)
             rewards[step] = self._reward(states[step + 1])
-        return states, actions, rewards
+        return self._measured(states, gaps), actions, rewards
 
     def _reward(self, scaled: FloatArray) -> FloatArray:
         schema = self.schema
@@ -170,8 +181,7 @@ class _Bedside:
         return low + (high - low) * closeness
 
     def stays(self, count: int, draw: np.random.Generator) -> Block:
-        states, actions, rewards = self._followed(None, count, draw)
-        measured = self._measured(states)
+        measured, actions, rewards = self._followed(None, count, draw)
         return block_of(measured[:-1], actions, rewards, final=measured[-1])
 
     def values(self, policy: Policy) -> Document:
@@ -192,32 +202,58 @@ def _bedside(schema: Schema, draw: np.random.Generator) -> _Bedside:
 
 
 def _shrunk(asked: requests.Asked) -> requests.Asked:
-    """As many units as can be rehearsed, and as much more ρ as keeps the noise the same share of their sum."""
+    """As many units as can be rehearsed, and as much more ρ as keeps the noise the same share of their sum.
+
+    The learner and what a rule made of the true size stay as they are; so does D/K.
+    """
     most = max(1, MOST_ROWS // asked.schema.horizon)
     if asked.units <= most:
         return asked
-    more = Fraction(asked.units, most)
-    if isinstance(asked.privacy, Pure):
-        return replace(asked, units=most, privacy=Pure(_whole(asked.privacy.epsilon * more)))
-    return replace(asked, units=most, privacy=Concentrated(_whole(asked.privacy.rho * more**2)))
+    more, parameters = Fraction(asked.units, most), asked.parameters
+    if isinstance(parameters, vapvi.Parameters):
+        parameters = replace(parameters, d=parameters.d / float(more))
+    return replace(asked, units=most, privacy=_enlarged(asked.privacy, more), parameters=parameters)
 
 
-def _whole(amount: Fraction) -> Fraction:
-    return min(rho.Rho.floor(amount).exact, Fraction(1000))
+def _enlarged(privacy: Share, more: Fraction) -> Share:
+    amount = privacy.epsilon * more if isinstance(privacy, Pure) else privacy.rho * more**2
+    return type(privacy)(rho.Rho.floor(min(amount, _MOST[type(privacy)])).exact)
+
+
+def _learned(curator: Curator, played: requests.Asked, asked: requests.Asked) -> Policy:
+    """With the switches of the training that was asked for, not of the smaller one that is played."""
+    if isinstance(played.parameters, pae.Parameters):
+        return pae.learn(curator, played.privacy, played.parameters, like=(asked.units, asked.privacy))
+    return learners.learn(curator, played.privacy, played.parameters)
+
+
+def _note(played: requests.Asked, asked: requests.Asked) -> str | None:
+    """What the rehearsal cannot show."""
+    if played.units == asked.units:
+        return None
+    told = (
+        f"Played with {played.units} of {asked.units} units, so chance has more say in it than it will have; learner "
+        f"and constants are those of {asked.units}."
+    )
+    largest = _MOST[type(played.privacy)]
+    if played.privacy != type(played.privacy)(largest):
+        return told
+    return f"{told} It would need a budget of more than {largest}, so noise has more say in it, too."
 
 
 def rehearse(asked: requests.Asked, twin: int = 0) -> Document:
     """What the training would have learned from the twin of that number."""
-    asked = _shrunk(asked)
+    played = _shrunk(asked)
     make = _wards if isinstance(asked.schema.states, Discrete) else _bedside
     clinic = make(asked.schema, np.random.default_rng([_CLINIC, twin]))
-    stays = clinic.stays(asked.units, np.random.default_rng([_STAYS, twin]))
-    curator = Curator(Trajectories(asked.schema, asked.units, [stays]), asked.cost.exact)
-    learned = learners.learn(curator, asked.privacy, asked.parameters)
+    stays = clinic.stays(played.units, np.random.default_rng([_STAYS, twin]))
+    curator = Curator(Trajectories(asked.schema, played.units, [stays]), played.cost.exact)
+    learned = _learned(curator, played, asked)
     return {
         "twin": twin,
-        "units": asked.units,
-        "privacy": documents.privacy_document(asked.privacy),
+        "units": played.units,
+        "privacy": documents.privacy_document(played.privacy),
+        "note": _note(played, asked),
         "value": clinic.values(learned),
         "learned_share": round(_learned_share(learned, stays), 3),
     }

@@ -95,3 +95,37 @@ class TestAnEvaluation:
     def test_cannot_be_asked_for_as_a_training(self, hospital: Hospital) -> None:
         body = {"algorithm": "dp-fqe", "privacy": {"rho": "1"}, "parameters": {}}
         assert services.submit(hospital.analyst, hospital.own.dataset, "fqe", body).status_code == 422
+
+
+class TestAnEvaluationOfVectorStates:
+    def _trained(self, hospital: Hospital, key: str, **more: Any) -> str:
+        body = services.AUTO | {"half": "first"} | more
+        trained = services.submit(hospital.analyst, hospital.linear.dataset, key, body)
+        assert trained.status_code == 202, trained.text
+        return str(services.ended(hospital.analyst, trained.json()["id"])["policy"])
+
+    def test_has_the_same_report_and_a_certificate_that_everybody_can_check(self, hospital: Hospital) -> None:
+        policy = self._trained(hospital, "vector half")
+        found = judged(hospital, "vector", policy=policy, half="second")
+        assert (found["state"], found["rho"]) == ("released", "0.25")
+        assert found["parameters"]["features"]["kind"] == "blocks"
+        assert found["report"]["patients"] == "other half"
+        said = found["report"]["found"]
+        assert 0 <= said["low"] <= said["value"] <= said["high"] <= 3
+        path = f"/v1/evaluations/{found['id']}"
+        report, certificate = (hospital.auditor.get(f"{path}/{what}").text for what in ("report", "certificate"))
+        keys = hospital.auditor.get("/v1/certificate-keys").text
+        assert certificates.verify(report, certificate, keys).charged_rho.nano == 25 * 10**7
+
+    def test_takes_features_and_groups_of_steps(self, hospital: Hospital) -> None:
+        grouped = self._trained(hospital, "vector groups", parameters={"time_groups": 3})
+        services.refused(judge(hospital, "too coarse", policy=grouped), 422, "invalid_parameter")
+        terms = {"kind": "blocks", "terms": ["1", "lactate"]}
+        asked = {"features": terms, "time_groups": 3}
+        found = judged(hospital, "fine", policy=grouped, half="second", parameters=asked)
+        assert found["state"] == "released"
+        assert found["parameters"]["features"]["terms"] == ["1", "lactate"]
+
+    def test_refuses_a_policy_that_decides_by_every_step(self, hospital: Hospital) -> None:
+        refused = services.refused(judge(hospital, "per step", policy=hospital.linear.policy), 422, "invalid_parameter")
+        assert "time_groups" in refused["detail"]

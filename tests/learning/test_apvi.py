@@ -355,6 +355,28 @@ class TestParameters:
             apvi.Parameters(shares=shares)
 
 
+class TestThePapersCalibration:
+    PAPER = apvi.Parameters(calibration="paper")
+
+    @pytest.mark.parametrize("wrong", [{"c1": 1.0}, {"c2": 0}, {"shares": (1, 2, 1)}, {"shares": (2, 2, 2)}])
+    def test_its_constants_are_not_to_be_set(self, wrong: Any) -> None:
+        with pytest.raises(errors.InvalidParameter, match="c1 = √2, c2 = 16 and equal shares"):
+            apvi.Parameters(**wrong, calibration="paper")
+
+    def test_with_known_rewards_noise_and_bound_are_the_printed_ones(self) -> None:
+        """σ² = 2H/ρ for both tables and E = 4·√(H·log(4HS²A/δ)/ρ), S² with the end as one more successor."""
+        asked = SCHEMA, 100, Concentrated(Fraction(1, 2)), replace(self.PAPER, reward=rewards.Known(np.zeros((4, 2))))
+        assert [event.scale for event in apvi.mechanisms(*asked)] == [12, 12]
+        printed = 4 * math.sqrt(3 * math.log(4 * 3 * 4 * 5 * 2 / 0.1) / 0.5)
+        assert apvi.visits_needed(*asked) == pytest.approx(printed)
+
+    def test_a_release_makes_the_same_policy_as_with_these_constants_written_out(self) -> None:
+        world = world_of(3)
+        release = apvi.draw(ZeroNoise(world.trajectories), BUDGETS[0], self.PAPER)
+        named, written = (apvi.derive(release, world.schema, one) for one in (self.PAPER, apvi.Parameters()))
+        assert named.canonical() == written.canonical()
+
+
 class TestCheck:
     def test_vector_states_are_refused(self) -> None:
         schema = Schema(3, Vector(("x",), ((0.0, 1.0),)), 2)

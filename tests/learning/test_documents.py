@@ -201,6 +201,7 @@ class TestPrivacy:
 
 RNG = np.random.default_rng(0)
 COUNTED = [apvi.Parameters(), apvi.Parameters(c1=0, c2=3, delta=0.5, pessimism="hoeffding", shares=(3, 2, 1))]
+COUNTED += [apvi.Parameters(calibration="paper"), apvi.Parameters(calibration="paper", pessimism="hoeffding")]
 COUNTED += [apvi.Parameters(reward=worlds.known(RNG, SCHEMA, form)) for form in worlds.FORMS]
 COUNTED += [apvi.Parameters(reward=rewards.Known(np.array([[0, 1], [1, 0]])))]
 PHI = maps.Table(np.array(TABLE["values"]))
@@ -269,7 +270,10 @@ class TestParameters:
             ({"x" * 10**6: 1}, "xxx"),
             ({"dynamics": "stochastic"}, "dynamics"),
             ({"dynamics": ["per_step"]}, "dynamics"),
-            ({"calibration": "paper"}, "calibration"),
+            ({"calibration": "loose"}, "calibration"),
+            ({"calibration": "paper", "c2": 0}, "paper's calibration"),
+            ({"calibration": "paper", "shares": [1, 2, 1]}, "paper's calibration"),
+            ({"calibration": "paper", "dynamics": "stationary"}, "calibration"),
             ({"pessimism": ["bernstein"]}, "pessimism"),
             ({"c1": "1"}, "c1"),
             ({"c1": math.nan}, "c1"),
@@ -298,6 +302,22 @@ class TestParameters:
             forms.read("dp-apvi", document, SCHEMA)
         assert named in str(refused.value)
         assert len(str(refused.value)) < 300
+
+    @pytest.mark.parametrize(
+        ("width", "calibration", "fits"), [(999, "tight", True), (1000, "tight", False), (1001, "paper", False)]
+    )
+    def test_a_table_with_a_feature_for_each_of_too_many_cells_says_what_to_use_instead(
+        self, width: int, calibration: str, fits: bool
+    ) -> None:
+        hot = {"kind": "table", "values": np.eye(2, width)[:, None, :].repeat(2, axis=1).tolist()}
+        hot["values"][1][1][-1] = 0.5
+        hot["values"][1][1][1] = 0.5
+        said = {"features": hot, "calibration": calibration}
+        if fits:
+            assert forms.read("dp-vapvi", said, SCHEMA).features.width == width  # type: ignore[union-attr]
+            return
+        with pytest.raises(errors.ProblemTooLarge, match=r"999 features at most.* use dp-apvi or dp-pae"):
+            forms.read("dp-vapvi", said, SCHEMA)
 
     @pytest.mark.parametrize(
         ("document", "schema"),

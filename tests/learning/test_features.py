@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import features
+from discretion.learning import features, terms
 from discretion.learning.features import ONE, Bins, Blocks, Table
 from discretion.learning.terms import Bin, Cosine, Hinge, Missing, Product, Term
 from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
@@ -251,6 +252,21 @@ class TestUsual:
         vector = Vector(tuple(f"c{index}" for index in range(columns)), ((0.0, 1.0),) * columns)
         found = features.usual(vector, 3, 10**6, Fraction(1))
         assert columns + 1 <= found.width <= max(columns + 1, features.MAX_WIDTH)
+
+    def test_a_thousand_columns_are_refused_or_used_without_listing_their_products(self) -> None:
+        vector = Vector(tuple(f"c{index}" for index in range(1000)), ((0.0, 1.0),) * 1000)
+        began = time.perf_counter()
+        assert next(itertools.islice(terms.kinds(vector), 1, None))[999] == terms.Hinge("c999", 0.25, "above")
+        with pytest.raises(errors.ProblemTooLarge, match="use fewer"):
+            features.usual(vector, 5, 10**6, Fraction(1))
+        assert time.perf_counter() - began < 1.0
+
+    def test_few_columns_get_finer_hinges(self) -> None:
+        one = features.usual(Vector(("x",), ((0.0, 8.0),)), 2, 10**4, Fraction(1))
+        cuts = [term.at for term in one.terms if isinstance(term, terms.Hinge)]
+        assert cuts == [2.0, 4.0, 6.0, 1.0, 3.0, 5.0, 7.0]
+        two = features.usual(Vector(("x", "y"), ((0.0, 8.0),) * 2), 2, 10**4, Fraction(1))
+        assert two.width == 1 + 2 + 2 + 1 + 2 + 6 + 8
 
 
 class TestCheck:

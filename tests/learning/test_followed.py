@@ -51,9 +51,14 @@ def statistics(schema: Schema, wild: bool = True) -> list[Statistic]:
         values[0, 0], values[1, 1], weights[2] = np.nan, np.inf, np.nan
     by_step = np.abs(rng.normal(size=(HORIZON, STATES + 1))) * 3
     stands = rng.integers(0, STATES * (ACTIONS + 1) + 1, (HORIZON, STATES))
+    alike = np.abs(rng.normal(size=(2, STATES + 1))) * 20
+    if wild:
+        alike[1, STATES] = np.inf
     scores = [
         scored.Scores(judged, values, weights, None, 0.3, 0.5),
+        scored.Scores(judged, values, weights, None, 0.3, 0.5, alike),
         scored.Scores(judged, values, by_step, stands, -0.3, 2.0),
+        scored.Scores(judged, values, by_step, stands, -0.3, 2.0, alike),
     ]
     return [
         followed.Sizes(judged),
@@ -278,9 +283,36 @@ class TestChosen:
         # (0, 1) is decided at even steps only; (1, 1) never; states 2 and 3 have no trusted decision
         assert chosen.any_step.tolist() == [True, True, False, True, True]
         assert chosen.own_step.tolist() == [True, False, False, True, True]
+        # states 2 and 3 are everyone's; the policy would have acted as at the first step only
+        assert chosen.stand_in.tolist() == [False, False, False, True, True]
+        assert chosen.followed.tolist() == [True, False, False, False, False]
         pairs = STATES * ACTIONS
         assert chosen.cells[[0, 1, 3, 4]].tolist() == [1, 1, pairs + 2, pairs + STATES]
 
     def test_tables_of_another_shape_are_refused(self) -> None:
         with pytest.raises(errors.InvalidParameter, match="schema"):
             followed.Judged(schema_of(), np.zeros((HORIZON, STATES + 1), dtype=np.int64))
+
+
+class TestScores:
+    @pytest.mark.parametrize("by_step", [False, True])
+    def test_where_everyone_stands_in_those_who_did_alike_can_count_for_all(self, by_step: bool) -> None:
+        """Only state 2 has no trusted decision and is no pool; the policy takes action 1 there."""
+        schema = schema_of()
+        states = np.array([[2, 2, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
+        actions = np.zeros_like(states)
+        actions[0] = [1, 0, 1]
+        rewards = np.where(states == 2, 1.0, 0.0) + np.where(states == 0, 0.5, 0.0) * (np.arange(5) == 0)[:, None]
+        block = block_of(states, actions, rewards, lengths=np.ones(3, dtype=np.int64), endings=np.full(3, ENDED))
+        judged = replace(judged_of(schema), limits=(100, 100))
+        values, alike = np.zeros((HORIZON + 1, STATES + 1)), np.ones((2, STATES + 1))
+        alike[:, 2] = 0.0, 4.0
+        weights, cells = np.ones(STATES + 1), None
+        if by_step:  # all at the first step
+            weights = np.zeros((HORIZON, STATES + 1))
+            weights[0] = 1.0
+            cells = np.array([[1, 2, STATES * ACTIONS + 2, STATES * ACTIONS + 4]] * HORIZON)
+        score = scored.Scores(judged, values, weights, cells, 0.0, 8.0, alike)
+        owners, parts, _ = score.scores(Bounded(schema, block, 0, 3))
+        earned = np.bincount(owners, weights=parts, minlength=3) * 8 / followed.ONE
+        assert np.allclose(earned, [4 / 3, 0.0, 1 / 6], atol=1e-4)  # in rewards' widths, which are 3

@@ -64,6 +64,12 @@ class TestWarnings:
         assert "clipped to zero" in told
         assert "c2 to 0" in told
 
+    def test_so_they_do_under_their_own_name_and_there_they_cannot_be_set(self) -> None:
+        (told,) = of(2_000, parameters=apvi.Parameters(calibration="paper")).warnings
+        assert "With the paper's constants every score will be clipped to zero" in told
+        assert 'calibration "tight" with c2 = 0' in told
+        assert of(10**9, parameters=apvi.Parameters(calibration="paper")).warnings == ()
+
     def test_a_learner_that_will_only_copy_says_so_and_what_would_do(self) -> None:
         schema, parameters = Schema(20, Discrete(716), 25), pae.Parameters()
         visiting = forecast.visiting_of(None, schema, parameters)

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import fqe, occupancy, policy
+from discretion.learning import forms, fqe, occupancy, policy
 from discretion.learning.curator import Concentrated, Curator, Pure
 from discretion.learning.trajectories import (
     CUT_BEFORE,
@@ -25,6 +25,8 @@ from discretion.privacy import events
 from tests.curators import ZeroNoise
 
 ONE = Concentrated(Fraction(1))
+Way = Literal["rounds", "table"]
+WAYS = pytest.mark.parametrize("way", ["rounds", "table"])
 
 
 @dataclass(frozen=True)
@@ -88,30 +90,24 @@ def by_step(schema: Schema) -> IntArray:
 
 
 class TestEvaluate:
-    @pytest.mark.parametrize("few", [0.0, 1e9])
+    @WAYS
     @pytest.mark.parametrize("changing", [False, True])
-    def test_without_noise_it_finds_the_value_either_way(
-        self, monkeypatch: pytest.MonkeyPatch, few: float, changing: bool
-    ) -> None:
-        monkeypatch.setattr(fqe, "FEW_STATES", few)
+    def test_without_noise_it_finds_the_value_either_way(self, way: Way, changing: bool) -> None:
         public = world()
         decisions = by_step(public.schema)
         decisions = decisions if changing else np.broadcast_to(decisions[0], decisions.shape)
-        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters()
+        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters(way=way)
         found = fqe.evaluate(ZeroNoise(public.data(8_000, 3)), ONE, parameters, judged)
         assert found.value == pytest.approx(public.value(decisions), abs=0.08)
         assert found.low <= public.value(decisions) <= found.high
         assert found.behaviour == pytest.approx(public.copied(), abs=0.07)
         assert found.supported_share > 0.95
 
-    @pytest.mark.parametrize("few", [0.0, 1e9])
-    def test_with_noise_the_interval_holds_the_truth_nearly_always(
-        self, monkeypatch: pytest.MonkeyPatch, few: float
-    ) -> None:
-        monkeypatch.setattr(fqe, "FEW_STATES", few)
+    @WAYS
+    def test_with_noise_the_interval_holds_the_truth_nearly_always(self, way: Way) -> None:
         public = world()
         decisions = by_step(public.schema)
-        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters()
+        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters(way=way)
         truth, held, widths = public.value(decisions), 0, []
         for seed in range(10):
             found = fqe.evaluate(Curator(public.data(3000, seed), Fraction(1)), ONE, parameters, judged)
@@ -120,24 +116,22 @@ class TestEvaluate:
         assert held >= 7  # at 90 % fewer than that happen once in 80 times
         assert np.mean(widths) < 0.2 * 16  # the possible range is −8 to 8
 
-    @pytest.mark.parametrize("few", [0.0, 1e9])
-    def test_patients_with_several_stays_count_once(self, monkeypatch: pytest.MonkeyPatch, few: float) -> None:
-        monkeypatch.setattr(fqe, "FEW_STATES", few)
+    @WAYS
+    def test_patients_with_several_stays_count_once(self, way: Way) -> None:
         public = world()
         decisions = by_step(public.schema)
         (block,) = public.data(8_000, 3).blocks
         schema = replace(public.schema, per_unit=2)
         data = Trajectories(schema, 4_000, [replace(block, units=np.arange(8_000) // 2)])
-        found = fqe.evaluate(ZeroNoise(data), ONE, fqe.Parameters(), judged_policy(schema, decisions))
+        found = fqe.evaluate(ZeroNoise(data), ONE, fqe.Parameters(way=way), judged_policy(schema, decisions))
         assert found.value == pytest.approx(public.value(decisions), abs=0.08)
         assert found.low <= public.value(decisions) <= found.high
         assert found.behaviour == pytest.approx(public.copied(), abs=0.07)
 
-    def test_a_horizon_beyond_the_rounds_is_judged_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fqe, "FEW_STATES", 1e9)
+    def test_a_horizon_beyond_the_rounds_is_judged_too(self) -> None:
         public = world(horizon=30)
         decisions = np.broadcast_to(by_step(public.schema)[0], (30, 6))
-        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters(value_rounds=6)
+        judged, parameters = judged_policy(public.schema, decisions), fqe.Parameters(value_rounds=6, way="rounds")
         found = fqe.evaluate(ZeroNoise(public.data(8_000, 3)), ONE, parameters, judged)
         assert found.low <= public.value(decisions) <= found.high
         assert found.value == pytest.approx(public.value(decisions), abs=0.4)
@@ -152,6 +146,23 @@ class TestEvaluate:
         supported = fqe.evaluate(Curator(public.data(3000, 0), Fraction(1)), ONE, parameters, judged)
         assert supported.supported_share > 0.5
         assert found.high - found.low > supported.high - supported.low
+
+    @WAYS
+    def test_decisions_that_few_took_in_each_state_are_judged_together(self, way: Way) -> None:
+        """Every 25th visit does what the policy does, which pays most: too few in each state, enough in all."""
+        states, pay = 60, np.tile((0.0, 0.0, 1.0), (60, 1))
+        kernel = np.zeros((states, 3, states + 1))
+        kernel[:, :, :-1] = 1 / states
+        schema = Schema(4, Discrete(states), 3)
+        public = World(schema, kernel, pay, np.tile((0.48, 0.48, 0.04), (states, 1)))
+        decisions = np.full((4, states), 2)
+        judged, parameters = judged_policy(schema, decisions), fqe.Parameters(way=way)
+        rho = Fraction(1, 10)
+        found = fqe.evaluate(Curator(public.data(8000, 5), rho), Concentrated(rho), parameters, judged)
+        assert found.supported_share < 0.7
+        assert found.behaviour < 0.3
+        assert found.value > 2.0  # of 4
+        assert found.low <= 4.0 <= found.high
 
     def test_nothing_but_noise_gives_an_interval_within_what_is_possible(self) -> None:
         public = world()
@@ -183,9 +194,9 @@ class TestEvaluate:
         found = fqe.evaluate(ZeroNoise(data), ONE, parameters, judged)
         assert found.low <= found.value <= found.high
 
-    @pytest.mark.parametrize("units", [10, 5000])
+    @pytest.mark.parametrize("units", [5, 5000])
     def test_it_spends_what_it_was_given_on_what_it_announced(self, units: int) -> None:
-        """10 units are judged by rounds, 5000 by a table."""
+        """5 units are judged by rounds, 5000 by a table."""
         public = world()
         judged, parameters = judged_policy(public.schema, by_step(public.schema)), fqe.Parameters()
         curator = Curator(public.data(units, 0), Fraction(1, 2))
@@ -198,7 +209,7 @@ class TestEvaluate:
 
 
 class TestMechanisms:
-    @pytest.mark.parametrize("units", [10, 5000])
+    @pytest.mark.parametrize("units", [5, 5000])
     def test_each_has_a_name_of_its_own(self, units: int) -> None:
         planned = fqe.mechanisms(world().schema, units, ONE, fqe.Parameters())
         assert len({event.statistic for event in planned}) == len(planned)
@@ -207,6 +218,47 @@ class TestMechanisms:
         for horizon in (1, 2, 60):
             schema = Schema(horizon, Discrete(6), 3)
             assert events.compose(fqe.mechanisms(schema, 10, ONE, fqe.Parameters())) == 1
+
+
+class TestResolved:
+    @pytest.mark.parametrize(("units", "way"), [(9, "rounds"), (10, "table")])
+    def test_the_switch_is_exact(self, units: int, way: str) -> None:
+        """n√ρ/(S²·A) of 1/25 is enough, to the last digit, whatever a machine's square root says."""
+        schema, rho = Schema(5, Discrete(5), 4), Fraction(4, 25)
+        assert 10 * Fraction(2, 5) == fqe.FEW_STATES * 5**2 * 4
+        assert fqe.resolved(schema, units, Concentrated(rho), fqe.Parameters()).way == way
+        tiny = Fraction(1, 10**9)  # the least a ledger knows
+        below = fqe.resolved(schema, 10, Concentrated(rho - tiny), fqe.Parameters())
+        assert below.way == "rounds"
+
+    @pytest.mark.parametrize(
+        ("units", "reach"),
+        [(1, 1.0), (60, 1.0), (62, 1.0), (63, 1.01), (60 * 16 - 1, 1.99), (60 * 16, 2.0), (10**7, 4.0)],
+    )
+    def test_radii_grow_with_the_fourth_root_in_whole_hundredths(self, units: int, reach: float) -> None:
+        assert fqe.resolved(Schema(5, Discrete(3), 2), units, ONE, fqe.Parameters()).reach == reach
+
+    def test_what_was_resolved_stays_under_another_rule(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        schema = world().schema
+        before = fqe.resolved(schema, 5000, ONE, fqe.Parameters())
+        planned = fqe.mechanisms(schema, 5000, ONE, before)
+        monkeypatch.setattr(fqe, "FEW_STATES", Fraction(10**9))
+        monkeypatch.setattr(fqe, "PLENTY", 1)
+        assert fqe.mechanisms(schema, 5000, ONE, fqe.Parameters()) != planned
+        assert fqe.mechanisms(schema, 5000, ONE, before) == planned
+        assert fqe.resolved(schema, 5000, ONE, before) == before
+
+    def test_a_certificate_can_write_and_read_it(self) -> None:
+        schema = world().schema
+        before = fqe.resolved(schema, 5000, ONE, fqe.Parameters())
+        assert forms.write(before)["way"] == "table"
+        assert forms.read(fqe.NAME, forms.write(before), schema) == before
+
+    def test_a_table_that_is_too_large_is_refused_and_never_chosen(self) -> None:
+        schema = Schema(5, Discrete(10_000), 5)
+        assert fqe.resolved(schema, 10**7, Concentrated(Fraction(1000)), fqe.Parameters()).way == "rounds"
+        with pytest.raises(errors.ProblemTooLarge):
+            fqe.check(schema, fqe.Parameters(way="table"))
 
 
 class TestExtrapolate:
@@ -236,7 +288,15 @@ class TestCheck:
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"value_rounds": 1}, {"occupancy_rounds": 0}, {"support": 0.0}, {"allowance": -1.0}, {"shares": (1, 2)}],
+        [
+            {"value_rounds": 1},
+            {"occupancy_rounds": 0},
+            {"support": 0.0},
+            {"allowance": -1.0},
+            {"shares": (1, 2)},
+            {"way": "both"},
+            {"reach": 0.5},
+        ],
     )
     def test_constants_out_of_range_are_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(errors.InvalidParameter):

@@ -142,8 +142,9 @@ class TestPurity:
         blocks, states, rng = continuous(width)
         root = rng.normal(size=(3, width, width))
         inverse = root @ root.transpose(0, 2, 1)
-        score = linear_score(rng.normal(size=(3, width)) * 30, inverse, 0.3, -1.0, 1e6)
+        score = linear_score(rng.normal(size=(3, width)) * 30, inverse, 0.3, -1.0, 1e6, 1.0 / width)
         psi = blocks.psi(states)
+        check_pure(lambda rows: score.judged(psi[rows])[0], len(psi))
         check_pure(lambda rows: score.spread(psi[rows]), len(psi))
         check_pure(lambda rows: score.of(psi[rows]), len(psi))
 

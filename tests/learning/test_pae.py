@@ -13,7 +13,15 @@ from discretion import errors
 from discretion.learning import clipped, pae, policy, rewards
 from discretion.learning.curator import Concentrated, Curator, Pure
 from discretion.learning.policy import Policy, Table
-from discretion.learning.trajectories import CUT_BEFORE, ENDED, Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.trajectories import (
+    CUT_BEFORE,
+    ENDED,
+    Discrete,
+    Schema,
+    Trajectories,
+    Vector,
+    block_of,
+)
 from discretion.privacy import events
 from tests.curators import ZeroNoise
 
@@ -130,7 +138,19 @@ class TestMechanisms:
 class TestVisitsNeeded:
     def test_fewer_are_needed_with_a_larger_budget(self) -> None:
         small, large = (pae.visits_needed(schema_of(), 5, Concentrated(Fraction(rho)), PLAIN) for rho in (1, 100))
-        assert small > large > 0
+        assert large < small
+
+    def test_more_are_needed_the_more_support_is_asked_for_and_the_longer_stays_are(self) -> None:
+        asked = [pae.visits_needed(schema_of(), 5, RHO, pae.Parameters(support=support)) for support in (0, 1, 2)]
+        assert asked == [0.0, asked[1], 2 * asked[1]]
+        short, long = (pae.visits_needed(schema_of(), 5, RHO, PLAIN, steps) for steps in (1, 4))
+        assert long == pytest.approx(2 * short)
+
+    def test_nobody_goes_through_more_cells_than_there_are(self) -> None:
+        longer = schema_of(horizon=1000)
+        assert pae.visits_needed(longer, 500, RHO, PLAIN) == pae.visits_needed(
+            longer, 500, RHO, PLAIN, STATES * ACTIONS
+        )
 
 
 class TestLearn:

@@ -44,7 +44,7 @@ def linear() -> Policy:
     blocks = Blocks(VECTOR, 3, ("pulse", "1", "age"))
     roots = rng.normal(size=(2, 3, 3, 3))
     scores = tuple(
-        linear_score(rng.normal(size=(3, 3)), root @ root.transpose(0, 2, 1), 0.05, 0.01, 2.0 - step)
+        linear_score(rng.normal(size=(3, 3)), root @ root.transpose(0, 2, 1), 0.05, 0.01, 2.0 - step, 2.0)
         for step, root in enumerate(roots)
     )
     return Policy("dp-vapvi", 2, VECTOR, 3, Linear(blocks, scores, low=-1.0, width=4.0))
@@ -123,13 +123,14 @@ class TestDecide:
             assert found.pessimistic_score == made.rule.scores[1, cell]
             assert found.source == ("learned" if made.rule.learned[1, cell] else "fallback")
 
-    def test_weights_decide_for_the_best_score_and_else_for_the_best_covered_action(self) -> None:
+    def test_weights_decide_for_the_best_score_of_what_was_seen_and_else_for_the_best_covered_action(self) -> None:
         made = linear()
         assert isinstance(made.rule, Linear)
         sources = set()
         for step, state in itertools.product((1, 2), states(made)):
             psi = made.rule.features.psi(np.array([[state["pulse"], state["age"]]]))
             scores, spread = (f(psi)[:, 0] for f in (made.rule.scores[step - 1].of, made.rule.scores[step - 1].spread))
+            scores = np.where((psi**2).sum() / 2**32 / spread > 2.0, scores, 0.0)
             found = made.decide(step, state)
             assert found.action == (scores.argmax() if scores.max() > 0 else spread.argmin())
             assert found.pessimistic_score == pytest.approx(4 * scores.max() - (3 - step), abs=1e-6)

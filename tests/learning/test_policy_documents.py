@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from discretion import errors
 from discretion.learning import policy
 from discretion.learning.policy import Policy
-from tests.learning.test_policy import DOCUMENTS, KINDS, decisions
+from tests.learning.test_policy import DOCUMENTS, KINDS, MADE, decisions
 
 untimed = settings(deadline=None)
 
@@ -31,6 +31,16 @@ class TestParse:
         assert (read.algorithm, read.horizon, read.actions) == (made.algorithm, made.horizon, made.actions)
         assert (read.states, read.labels, read.id) == (made.states, made.labels, made.id)
         assert decisions(read) == decisions(made)
+
+    def test_weights_without_noise_are_read_as_they_are_and_every_action_counts(self) -> None:
+        document = MADE[2].document()
+        for step in document["steps"]:
+            del step["noise"]
+        read = policy.parse(json.dumps(document))
+        assert read.document() == document
+        assert isinstance(read.rule, policy.Linear)
+        assert [score.noise for score in read.rule.scores] == [0.0, 0.0]
+        assert decisions(read) != decisions(MADE[2])
 
     @KINDS
     @pytest.mark.parametrize("indent", [None, 4])
@@ -192,7 +202,7 @@ class TestParse:
     @pytest.mark.parametrize("index", range(4))
     def test_a_field_that_is_missing_is_refused(self, index: int) -> None:
         for path in places(DOCUMENTS[index]):
-            if path and isinstance(path[-1], str) and path[-1] != "id" and "edges" not in path[:-1]:
+            if path and isinstance(path[-1], str) and path[-1] not in ("id", "noise") and "edges" not in path[:-1]:
                 document = json.loads(json.dumps(DOCUMENTS[index]))
                 del at(document, path[:-1])[path[-1]]
                 with pytest.raises(errors.InvalidPolicy):

@@ -59,6 +59,7 @@ def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fra
         pooled.Residuals(
             schema, *shared, discount=0.9, values=values(features, groups), roots=roots(features, groups, 30.0)
         ),
+        pooled.Residuals(schema, *shared, discount=0.9, trace=0.8, values=values(features, groups, 2, 1e200)),
     ]
 
 
@@ -262,6 +263,33 @@ class TestValues:
             assert found / 2.0**20 * 100.0 == pytest.approx(expected, abs=1e-2)
             assert found.any()
 
+    def test_what_follows_counts_as_long_as_it_is_what_the_value_is_of(self) -> None:
+        rng, schema, trace = np.random.default_rng(7), schema_of(), 0.5
+        released = values(RICH, 1)
+        shared: Any = {"radius": 100.0, "discount": 0.9, "bound": 50.0, "values": released}
+        plain = pooled.Residuals(schema, RICH, 1, Fraction(100), **shared)
+        traced = replace(plain, trace=trace)
+        broken = 0
+        for _ in range(20):
+            patient = wild(rng, 1, tame=True)
+            path = np.concatenate([patient["states"][:, 0], patient["final"]])
+            psi, actions = RICH.psi(path), patient["actions"][:, 0]
+            raw = np.nan_to_num(patient["rewards"][:, 0])
+            own = np.clip(raw, -1.0, 2.0) / 3.0 + 0.9 * released[0].of(psi[1:])
+            own = own - released[0].score.mean(psi[:-1])[actions, np.arange(5)]
+            best = released[0].best(psi)[1]
+            found = own.copy()
+            for step in reversed(range(4)):
+                followed = actions[step + 1] == best[step + 1]
+                found[step] += 0.9 * trace * found[step + 1] * followed
+                broken += not followed
+            expected = np.zeros((2, RICH.width))
+            for step, error in enumerate(found):
+                expected[actions[step]] += psi[step] / 2**16 * error / 50.0
+            (total,) = sums.totals([traced], dataset(schema, [patient]))
+            assert total / 2.0**20 * 100.0 == pytest.approx(expected, abs=1e-2)
+        assert 0 < broken < 80
+
     def test_a_released_map_is_applied_to_each_cells_sums(self) -> None:
         schema, released = schema_of(), roots(RICH, 1)
         plain: Any = pooled.Residuals(schema, RICH, 1, Fraction(100), radius=100.0, bound=5.0, values=values(RICH, 1))
@@ -271,6 +299,11 @@ class TestValues:
             before, after = sums.totals([plain, mapped], data)
             assert after == pytest.approx(np.einsum("cij,cj->ci", released, before), abs=2.0**20 * 1e-5)
             assert after.any()
+
+    def test_a_missing_value_is_no_other_state_in_the_next_record(self) -> None:
+        schema, patient = schema_of(), steady((1.0, math.nan), 1, 2.0)
+        (block,) = dataset(schema, [patient]).bounded()
+        assert pooled._seen(block, schema, 1).again.tolist() == [1, 2, 3, 4, -1]
 
     def test_a_successor_that_is_not_the_next_recorded_state_is_its_own(self) -> None:
         """Where the next record does not count, the successor's features are computed and not looked up."""

@@ -156,8 +156,16 @@ def literally(
     table = None if reward is None else reward.table
     steps = transcriptions.dp_vapvi(world, curators.flat(features), d, given, constants, table)
     scores = np.array([[step.Q(state) for state in places(world)] for step in steps])
-    covered = np.array([[np.argmin(step.coverage(state)) for state in places(world)] for step in steps])
-    return scores, np.where(scores.max(axis=2) > 0, scores.argmax(axis=2), covered)
+    coverage = np.array([[step.coverage(state) for state in places(world)] for step in steps])
+    best = scores
+    if parameters.calibration == "tight":  # of actions that were seen
+        phi, actions = curators.flat(features), range(world.schema.actions)
+        lengths = [[float(phi(state, a) @ phi(state, a)) for a in actions] for state in places(world)]
+        asked = vapvi.mechanisms(world.schema, world.units, RHO, parameters)
+        v, p = next(float(event.scale) for event in asked if "weighted Gram" in event.statistic), features.width
+        alone = parameters.ridge + E / 2 + 2 * math.sqrt(p * v) + 3 * math.sqrt(2 * v)
+        best = np.where(np.array(lengths) / coverage >= alone, scores, 0.0)
+    return scores, np.where(best.max(axis=2) > 0, best.argmax(axis=2), coverage.argmin(axis=2))
 
 
 class TestLearnAgainstThePaper:
@@ -233,31 +241,6 @@ class TestLearnedWeights:
         alone = np.concatenate([score.of(psi[i : i + 1]) for i in range(len(psi))], axis=1)
         np.testing.assert_array_equal(score.of(psi), alone)
         assert ((alone > 0) & (alone < 9)).mean() > 0.2
-
-
-class TestFallback:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_it_is_the_best_covered_action_where_all_scores_are_zero(self, kind: str) -> None:
-        world, features = problem(kind, 1)
-        printed = kind != "blocks"
-        constants = {"calibration": "paper"} if printed else {}
-        parameters = parameters_of(features, c=0.4, d=150.0, **constants)
-        curator = FloatZeroNoise(world)
-        released = vapvi.learn(curator, RHO, parameters)
-        scores, decisions = learned(features, world, vapvi.learn, curator, RHO, parameters)
-        d, constant = maps.dimension(features), transcriptions.LinearConstants(0.7, 0.4, 150.0, weighted=printed)
-        none = transcriptions.no_noise(world, d)
-        steps = transcriptions.dp_vapvi(world, curators.flat(features), d, none, constant)
-        blank = (scores == 0).all(axis=2)
-        assert blank.any()
-        for h, index in zip(*np.nonzero(blank), strict=True):
-            covered = steps[h].coverage(places(world)[index])
-            assert covered[decisions[h, index]] <= min(covered) + 1e-9
-        np.testing.assert_array_equal(decisions[~blank], scores.argmax(axis=2)[~blank])
-        for h, index in np.ndindex(blank.shape):
-            place = places(world)[index]
-            state = place if kind in TABLES else dict(zip(PLANE.columns, place, strict=True))
-            assert released.decide(h + 1, state).source == ("fallback" if blank[h, index] else "learned")
 
 
 class TestMechanisms:

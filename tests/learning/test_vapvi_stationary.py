@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.utility import glucose
+from benchmarks.utility import glucose, shock
 
 from discretion import errors
 from discretion.learning import features as maps
@@ -50,7 +50,7 @@ def rich() -> maps.Blocks:
 
 
 def visited(episodes: int) -> Any:
-    return glucose.sample(episodes, 2).states.reshape(-1, 6)
+    return glucose.SIMULATOR.sample(episodes, 2).states.reshape(-1, 6)
 
 
 def pooled(made: policy.Policy) -> policy.Pooled:
@@ -97,6 +97,29 @@ class TestMechanisms:
         ]
         assert needed[0] == pytest.approx(10 * needed[1])
 
+    def test_where_there_is_too_little_to_learn_from_all_is_spent_on_what_is_usually_done(self) -> None:
+        def costs(units: int, rho: str) -> list[Fraction]:
+            budget = Concentrated(Fraction(rho))
+            return list(
+                map(events.cost, vapvi_stationary.mechanisms(glucose.SCHEMA, units, budget, Parameters(rich())))
+            )
+
+        assert [
+            costs(units, rho)[1] / Fraction(rho) for units, rho in ((1499, "0.01"), (1500, "0.01"), (149, "1"))
+        ] == [
+            Fraction(98, 100),
+            Fraction(18, 50),
+            Fraction(98, 100),
+        ]
+        assert sum(costs(1499, "0.01")) == Fraction("0.01")
+
+    def test_a_plan_says_so_and_how_many_patients_would_do(self) -> None:
+        budget = Concentrated(Fraction("0.01"))
+        told = vapvi_stationary.hopeless(glucose.SCHEMA, 1499, budget, Parameters(rich()))
+        assert told is not None
+        assert "1500 patients would do" in told
+        assert vapvi_stationary.hopeless(glucose.SCHEMA, 1500, budget, Parameters(rich())) is None
+
 
 class TestParameters:
     @pytest.mark.parametrize(
@@ -115,6 +138,7 @@ class TestParameters:
             {"ridge": 0.0},
             {"shares": (1, 2)},
             {"shares": (1, 0, 2)},
+            {"trace": 1.5},
         ],
         ids=str,
     )
@@ -148,8 +172,9 @@ class TestLearn:
     def test_without_noise_or_clipping_it_is_fitted_q_iteration(self) -> None:
         features = maps.Blocks(glucose.VECTOR, 5, tuple(term for term in rich().terms if isinstance(term, str)))
         parameters = Parameters(features, rounds=40, discount=0.7, clip=1e3, radius=500.0, support=0.0, ridge=1e-3)
-        made = vapvi_stationary.learn(ZeroNoise(glucose.data(300, 1)), RHO, parameters)
-        reference = glucose.not_private(300, 1, features, rounds=40, discount=0.7, ridge=1e-3, support=0.0)
+        parameters = replace(parameters, trace=0.0)
+        made = vapvi_stationary.learn(ZeroNoise(glucose.SIMULATOR.data(300, 1)), RHO, parameters)
+        reference = glucose.SIMULATOR.not_private(300, 1, features, rounds=40, discount=0.7, ridge=1e-3, support=0.0)
         states = visited(100)
         expected = reference(0, states, np.random.default_rng())
         assert (pooled(made).judge(0, states)[0] == expected).mean() > 0.97
@@ -159,6 +184,19 @@ class TestLearn:
         for seed in range(5):
             made = vapvi_stationary.learn(Curator(line(200, seed), budget.rho), budget, Parameters(PLAIN, rounds=8))
             assert not pooled(made).judge(0, np.linspace(-1, 1, 50)[:, None])[1].any()
+
+    def test_with_too_few_patients_it_does_what_they_do_and_says_so(self) -> None:
+        """Doctors who take action 1 where x > 0, which pays nothing there."""
+        data = line(300)
+        (block,) = data.blocks
+        habit = (np.asarray(block.states, dtype=np.float64)[..., 0] > 0).astype(np.int64)
+        rare = np.random.default_rng(1).random(habit.shape) < 0.1
+        copied = replace(data, blocks=[replace(block, actions=np.where(rare, 1 - habit, habit))])
+        budget = Concentrated(Fraction(1, 100))
+        for seed in range(3):
+            made = vapvi_stationary.learn(Curator(copied, budget.rho), budget, Parameters(PLAIN))
+            actions, learned, _ = pooled(made).judge(seed, np.array([[-0.8], [0.8]]))
+            assert (actions.tolist(), learned.tolist()) == ([0, 1], [False, False])
 
     def test_an_action_that_nobody_takes_is_not_chosen(self) -> None:
         data = line(2000)
@@ -180,7 +218,8 @@ class TestLearn:
         assert len(pooled(made).groups) == 2
 
     def test_a_policy_is_read_back_as_it_was(self) -> None:
-        made = vapvi_stationary.learn(Curator(glucose.data(50, 1), Fraction(1)), RHO, Parameters(rich(), rounds=2))
+        curator = Curator(glucose.SIMULATOR.data(50, 1), Fraction(1))
+        made = vapvi_stationary.learn(curator, RHO, Parameters(rich(), rounds=2))
         read = policy.parse(made.canonical())
         assert read.canonical() == made.canonical()
         states = visited(50)
@@ -189,13 +228,20 @@ class TestLearn:
 
     def test_doctors_are_surpassed_where_budget_and_patients_are_plenty(self) -> None:
         budget = Concentrated(Fraction(100))
-        curator = Curator(glucose.data(800, 1001), budget.rho)
+        curator = Curator(glucose.SIMULATOR.data(800, 1001), budget.rho)
         made = vapvi_stationary.learn(curator, budget, Parameters(rich(), rounds=12))
-        learned = glucose.valued(lambda step, states, _: pooled(made).judge(step, states)[0], 2000)
-        assert learned > glucose.valued(glucose.clinician, 2000) + 1.5
+        learned = glucose.SIMULATOR.valued(lambda step, states, _: pooled(made).judge(step, states)[0], 2000)
+        assert learned > glucose.SIMULATOR.valued(glucose.clinician, 2000) + 1.5
+
+    def test_and_where_stays_end_early_and_values_are_missing(self) -> None:
+        budget, data = Concentrated(Fraction(100)), shock.SIMULATOR.data(600, 1001)
+        features = maps.Blocks(shock.VECTOR, shock.SCHEMA.actions, maps.usual(shock.VECTOR, 6, 30, Fraction(1)).terms)
+        made = vapvi_stationary.learn(Curator(data, budget.rho), budget, Parameters(features))
+        learned = shock.SIMULATOR.valued(lambda step, states, _: pooled(made).judge(step, states)[0], 3000)
+        assert learned > shock.SIMULATOR.valued(shock.clinician, 3000) + 0.02
 
     def test_the_curators_totals_do_not_depend_on_the_order_of_patients(self) -> None:
-        data = glucose.data(60, 3)
+        data = glucose.SIMULATOR.data(60, 3)
         (block,) = data.blocks
         order = np.random.default_rng(0).permutation(60)
         turned = replace(

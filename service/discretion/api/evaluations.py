@@ -47,7 +47,7 @@ def submit_evaluation(
     with service.reading() as connection:
         judged = trainings.policy(connection, caller, body.policy, "dataset", "document")
         dataset = catalogue.dataset(connection, caller, body.dataset or judged.dataset)
-    evaluations.check(dataset, judged.document)
+    evaluations.check(dataset, judged.document, body.parameters)
     request = evaluations.request_of(body.policy, body.model_dump(include=_ASKED))
     found = submit(service, caller, idempotency_key, dataset.id, request, evaluation=True)
     response.headers["Location"] = f"/v1/evaluations/{found.id}"

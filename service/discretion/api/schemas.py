@@ -166,6 +166,7 @@ class Rehearsal(BaseModel):
     twin: int
     units: Annotated[int, Field(description="Fewer than the dataset's where that would take too long.")]
     privacy: Annotated[Object, Field(description="Then with as much more ρ as keeps the noise in proportion.")]
+    note: Annotated[str | None, Field(description="What fewer units cannot show.")]
     value: Annotated[RehearsedValue, Field(description="What a stay is worth on average in the twin's clinic.")]
     learned_share: float
     algorithm: str

@@ -14,6 +14,9 @@ Adaptive pessimistic value iteration on noisy visit counts of a tabular MDP, wit
 **Guarantee.** The counts are ρ-zCDP (Gaussian) or ε-DP (Laplace) for replacing one patient; all else is computed from
 them.
 
+`calibration="paper"` fixes C₁ = √2, C₂ = 16 and the same ρ for every table, as printed; E and the count programme are
+the paper's in either calibration.
+
 **Differs from the paper in:**
 * The end of a trajectory is one more successor (column S) whose value is known, so S + 1 stands where S counts
   successors: E = 2√2·σ·√log(4HS(S+1)A/δ), and C₂(S+1)HE·ι/ñ.
@@ -45,11 +48,15 @@ from discretion.privacy import events
 NAME: Final = "dp-apvi"
 MAX_CELLS: Final = 200_000_000
 MAX_DRAWN: Final = 2**28  # transition counts held at once: 2 GiB
+_PRINTED: Final = (math.sqrt(2.0), 16.0, 1, 1, 1)  # C₁, C₂, and the same ρ for every table
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Public constants of Alg. 1, line 1; fixed before the data is seen."""
+    """Public constants of Alg. 1, line 1; fixed before the data is seen.
+
+    The paper's calibration is the printed constants and nothing else; "tight" leaves them to whoever asks.
+    """
 
     c1: float = math.sqrt(2.0)
     c2: float = 16.0
@@ -58,8 +65,10 @@ class Parameters:
     pessimism: Literal["bernstein", "hoeffding"] = "bernstein"
     reward: rewards.Known | None = None
     shares: tuple[int, int, int] = (1, 1, 1)  # of visits, transitions, and rewards where these are unknown
+    calibration: Literal["paper", "tight"] = "tight"
 
     def __post_init__(self) -> None:
+        checks.choice(self.calibration, "calibration", "paper", "tight")
         checks.number(self.c1, "c1", low=0.0)
         checks.number(self.c2, "c2", low=0.0)
         checks.number(self.c, "c", low=1.0)
@@ -67,6 +76,10 @@ class Parameters:
         checks.choice(self.pessimism, "pessimism", "bernstein", "hoeffding")
         checks.shares(self.shares, "visits", "transitions", "rewards")
         rewards.check_kind(self.reward)
+        if self.calibration == "paper" and (self.c1, self.c2, *self.shares) != _PRINTED:
+            raise errors.InvalidParameter(
+                "The paper's calibration has c1 = √2, c2 = 16 and equal shares; leave these out, or use 'tight'."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +141,16 @@ def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters)
             f"Every decision will be a fallback: {math.ceil(needed)} visits of one step, state and action are needed, "
             f'and {most} are possible. Use more ρ, or dynamics "stationary", which counts all steps together.'
         )
+    paper = parameters.calibration == "paper"
+    told, choose = (
+        ("the paper's constants", 'Use calibration "tight" with c2 = 0')
+        if paper
+        else (f"c2 = {parameters.c2:g}", "Set c2 to 0")
+    )
     return (
-        f"With c2 = {parameters.c2:g} every score will be clipped to zero and every decision be a fallback: if all "
-        f"{most} trajectories met at one state and action, its penalty would still exceed all that can be earned, and "
-        f'{clears:.2g} would have to meet there. Set c2 to 0, or use dynamics "stationary".'
+        f"With {told} every score will be clipped to zero and every decision be a fallback: if all {most} trajectories "
+        f"met at one state and action, its penalty would still exceed all that can be earned, and {clears:.2g} would "
+        f'have to meet there. {choose}, or use dynamics "stationary".'
     )
 
 

@@ -218,7 +218,8 @@ class Blocks:
     def psi(self, states: NDArray[np.generic]) -> FloatArray:  # (R, columns) → (R, p), integers
         """Plain terms are divided by √p (rounded up), so that ‖ψ‖ ≤ 1 for every state there is. Other terms resemble
         each other, and noise would drown what tells them apart: they are made orthogonal over the reference states,
-        scaled so that nineteen of twenty of these have ‖ψ‖ ≤ 1, and a state beyond is shortened to that."""
+        those written first longer than later ones, scaled so that nineteen of twenty reference states have ‖ψ‖ ≤ 1, and
+        a state beyond is shortened to that."""
         if self.plain:
             return self._rows(states, ONE / math.nextafter(math.sqrt(self.width), math.inf)).T
         psi = np.empty((len(states), self.width))
@@ -236,10 +237,11 @@ class Blocks:
 
     @cached_property
     def _mixing(self) -> FloatArray:  # (p, p) lower triangular
-        """The scaled inverse of the root L of Σψψᵀ = LLᵀ over the reference states. Computed from correctly rounded
+        """The scaled inverse of the root L of Σψψᵀ = LLᵀ over the reference states, so that each coordinate is what its
+        term adds to those before it; and the later, the shorter (see `_fading`). Computed from correctly rounded
         operations in a fixed order, so that everybody finds the same bits."""
         rows = self._rows(with_gaps(self.vector, _REFERENCES), ONE) / ONE
-        inverse = _inverse_root(_second_moment(rows))
+        inverse = _inverse_root(_second_moment(rows)) / _fading(self.width)[:, None]
         mixed = _multiplied(inverse, rows)
         norms = np.sort(_multiplied(np.ones((1, self.width)), mixed * mixed)[0])
         usual = math.sqrt(norms[_REFERENCES * 19 // 20])
@@ -267,6 +269,13 @@ def _inverse_root(moment: FloatArray) -> FloatArray:
         rest[index:, index:] -= column[:, None] * column[None, :]
         inverse[index + 1 :] -= column[1:, None] * inverse[index][None, :]
     return inverse
+
+
+def _fading(width: int) -> FloatArray:  # (p,)
+    """Places to the power of 3/8, by roots, which are correctly rounded. Noise is as large in every coordinate, and a
+    map's length is shared by all of them: simple terms, written first, would drown among many subtle ones."""
+    fourth = np.sqrt(np.sqrt(np.arange(1.0, width + 1.0)))
+    return np.asarray(fourth * np.sqrt(fourth))
 
 
 def _multiplied(matrix: FloatArray, rows: FloatArray) -> FloatArray:
@@ -330,25 +339,12 @@ def one_hot(states: int, actions: int) -> Table:
 
 
 def usual(vector: Vector, actions: int, units: int, rho: Fraction) -> Blocks:
-    """A map for when nobody has written one down: the kinds of terms below, in this order, as long as all terms of a
-    kind fit the width that patients and budget can bear, 8·√(units·√ρ/A), and 80: more takes time and finds little."""
-    columns, cut = vector.columns, {}
-    for column, (low, high) in zip(columns, vector.bounds, strict=True):
-        cut[column] = [languages.Hinge(column, low + (high - low) * part / 4, "above") for part in (1, 2, 3)]
-    others = [(one, other) for one in columns for other in columns if one != other]
-    kinds: list[list[languages.Term]] = [
-        [languages.Missing(column) for column in vector.missing],
-        [cut[column][0] for column in columns],
-        [languages.Product(pair) for pair in itertools.combinations(columns, 2)],
-        [languages.Product((cut[one][0], other)) for one, other in others],
-        [
-            *(hinge for column in columns for hinge in cut[column][1:]),
-            *(languages.Product((cut[one][1], other)) for one, other in others),
-        ],
-    ]
+    """A map for when nobody has written one down: the kinds of terms that `terms.kinds` lists, in its order, as long as
+    all terms of a kind fit the width that patients and budget can bear, 8·√(units·√ρ/A), and 80: more takes time and
+    finds little."""
     most = min(8 * math.sqrt(units * math.sqrt(rho) / actions), math.sqrt(MAX_DIMENSION / actions), MAX_WIDTH)
-    chosen: list[languages.Term] = [CONSTANT, *columns]
-    for kind in kinds:
+    chosen: list[languages.Term] = [CONSTANT, *vector.columns]
+    for kind in languages.kinds(vector):
         if len(chosen) + len(kind) > most:
             break
         chosen += kind

@@ -166,7 +166,8 @@ class Judged:
         sure = trusted[seen.states, seen.actions] & followed
         other = ~np.asarray(trusted.any(axis=1))[seen.states] & all_
         cell = np.where(other, states * actions + place[seen.states], seen.states * actions + seen.actions)
-        return Chosen(seen, sure | other, (sure & (cells < states * actions)) | other, cell, place)
+        own = cells < states * actions
+        return Chosen(seen, sure | other, (sure & own) | other, other, own, cell, place)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,6 +177,8 @@ class Chosen:
     visits: Visits
     any_step: BoolArray  # (R,) for what a decision leads to, whenever it was taken
     own_step: BoolArray  # (R,) those at a step at which the policy decides so
+    stand_in: BoolArray  # (R,) those of everyone, in states without a trusted decision
+    followed: BoolArray  # (R,) the policy would have acted alike at that step
     cells: IntArray  # (R,) (s, a), or behind them the place where everyone's visits stand in
     place: IntArray  # (S,)
 
@@ -304,11 +307,12 @@ class Visited(Summed):
 
 @dataclass(frozen=True, eq=False)
 class Taken(Summed):
-    """Of each unit: how many visits stand for the policy, and how many of those are in the pool; over the limits."""
+    """Of each unit, over the limits: how many visits stand for the policy; how many of those are in the pool; and how
+    many of the others are everyone's and followed it all the same."""
 
-    squared_sensitivity = Fraction(2)
-    name = "number of steps that stand for the policy, and of those in rare states, of each patient"
-    shape = (2,)
+    squared_sensitivity = Fraction(3)
+    name = "number of steps that stand for the policy, of those in rare states, and of unusual ones, of each patient"
+    shape = (3,)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         chosen = self.judged.chosen(block)
@@ -316,3 +320,4 @@ class Taken(Summed):
         pool = self.schema.count * (self.schema.actions + 1)
         partial[0] += int(chosen.any_step.sum()) * share
         partial[1] += int((chosen.any_step & (chosen.cells == pool)).sum()) * share
+        partial[2] += int((chosen.stand_in & chosen.followed & (chosen.cells != pool)).sum()) * share

@@ -11,10 +11,11 @@ from typing import Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, learners
+from discretion.learning import checks, learners, pae, pae_prospects
 from discretion.learning.curator import Share
 from discretion.learning.features import Blocks
 from discretion.learning.learners import Parameters
+from discretion.learning.pae_prospects import Prospect
 from discretion.learning.reader import Document, Object, open_object
 from discretion.learning.trajectories import FloatArray, Schema
 
@@ -85,22 +86,48 @@ def _shares(top: Object, key: str, count: int) -> FloatArray:
 
 
 def forecast(schema: Schema, units: int, privacy: Share, parameters: Parameters, visiting: Visiting) -> Forecast:
-    needed = learners.visits_needed(schema, units, privacy, parameters)
-    hopeless = learners.hopeless(schema, units, privacy, parameters)
+    asked = (schema, units, privacy, parameters)
+    hopeless = learners.hopeless(*asked)
     if hopeless is not None:
-        return Forecast(needed, 0.0, visiting.assumption, (hopeless,))
+        return Forecast(learners.visits_needed(*asked), 0.0, visiting.assumption, (hopeless,))
     seen = units * visiting.steps * np.outer(visiting.states, visiting.actions)  # (S, A)
-    features = getattr(parameters, "features", None)
     if learners.dynamics_of(parameters) == learners.PER_STEP:
         seen = seen / schema.horizon
+    features = getattr(parameters, "features", None)
     if isinstance(features, Blocks):
+        needed = learners.visits_needed(*asked)
         seen = seen / (features.width * getattr(parameters, "time_groups", 1))
         share = float(visiting.actions[seen[0] >= needed].sum())
-    else:
-        seen = np.minimum(seen, units * schema.per_unit)  # pooled learners count a place once for each stay
-        share = float(visiting.states[seen.max(axis=1) >= needed].sum())
-    told = (_too_little(units, needed, float(seen.max())),) if share == 0.0 else ()
+        return _told(units, needed, float(seen.max()), share, visiting)
+    seen = np.minimum(seen, units * schema.per_unit)  # pooled learners count a place once for each stay
+    if isinstance(parameters, pae.Parameters):
+        return _of_advantages(Prospect(schema, units, privacy, parameters, visiting.steps, seen), visiting)
+    needed = learners.visits_needed(*asked)
+    return _told(units, needed, float(seen.max()), float(visiting.states[seen.max(axis=1) >= needed].sum()), visiting)
+
+
+def _told(units: int, needed: float, most: float, share: float, visiting: Visiting) -> Forecast:
+    told = (_too_little(units, needed, most),) if share == 0.0 else ()
     return Forecast(needed, min(share, 1.0), visiting.assumption, told)
+
+
+def _of_advantages(prospect: Prospect, visiting: Visiting) -> Forecast:
+    """DP-PAE counts a patient less in each place the more places it went through, and leaves out rare actions."""
+    share, told = float(visiting.states[prospect.learned()].sum()), ""
+    if share == 0.0:
+        enough = prospect.enough()
+        told = "Under this assumption nothing would be learned: " + (
+            f"no action has so large a share of a state's visits as floor = {prospect.parameters.floor:g} asks for, or "
+            "all is noise. Set floor below one over the number of actions, or use fewer states or actions."
+            if enough is None
+            else f"noise would hide in what actions differ. About {enough} units would do, or "
+            f"{math.ceil((enough / prospect.units) ** 2)} times the ρ, or fewer states or actions."
+        )
+    assumption = (
+        f"{visiting.assumption} In a state, actions differ by {pae_prospects.DIFFERENCE:g} of what one visit differs "
+        "from another in what follows."
+    )
+    return Forecast(prospect.needed, min(share, 1.0), assumption, (told,) if told else ())
 
 
 def _too_little(units: int, needed: float, most: float) -> str:

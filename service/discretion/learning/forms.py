@@ -91,6 +91,7 @@ def _features(top: Object, schema: Schema) -> maps.FeatureMap:
     kind = named.choice("kind", None, "table", "blocks", "bins")
     if kind == "table":
         values = top.inner("features", ("kind", "values")).array("values", 3)
+        vapvi.check_width(values.shape[2])
         if values.shape[0] * values.shape[1] > 1 and (values == values[0, 0]).all():
             raise errors.InvalidFeatures("Every state and action has the same features, so none can be preferred.")
         return maps.Table(values)

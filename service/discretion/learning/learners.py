@@ -4,7 +4,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from discretion import errors
-from discretion.learning import apvi, apvi_stationary, fqe, pae, vapvi, vapvi_stationary
+from discretion.learning import apvi, apvi_stationary, evaluators, pae, vapvi, vapvi_stationary
 from discretion.learning.curator import Curator, Share
 from discretion.learning.policy import Policy
 from discretion.learning.trajectories import Schema
@@ -16,7 +16,7 @@ Parameters = (
     | vapvi.Parameters
     | vapvi_stationary.Parameters
     | pae.Parameters
-    | fqe.Parameters
+    | evaluators.Parameters
 )
 
 Derivable = apvi.Parameters | apvi_stationary.Parameters  # what they release is good for further policies
@@ -31,7 +31,8 @@ _LEARNERS: Final[dict[tuple[str, str], ModuleType]] = {
     (vapvi.NAME, STATIONARY): vapvi_stationary,
     (pae.NAME, STATIONARY): pae,
 }
-_EVALUATOR: Final[dict[tuple[str, str], ModuleType]] = {(fqe.NAME, STATIONARY): fqe}  # asked alike, but learns nothing
+# Asked alike, but learns nothing.
+_EVALUATOR: Final[dict[tuple[str, str], ModuleType]] = {(evaluators.NAME, STATIONARY): evaluators}
 _FORMS: Final = {learner.Parameters: (learner, key) for key, learner in (_LEARNERS | _EVALUATOR).items()}
 
 

@@ -29,6 +29,7 @@ from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Sc
 REACH: Final = 1.6  # a radius, in the expected length of a unit's vector
 LIMITS: Final = (2.25, 2.5)  # squared lengths of followed and of all visits, in the mean numbers of a unit
 FEWEST: Final = 8.0  # visits without which nothing is said about a cell, whatever the noise
+PRIOR: Final = 0.15  # how wrong a total may be that rests on a prior
 WITH_TOTAL: Final = math.sqrt(1.25)  # sums are released beside half their total
 _TINY: Final = 1e-300
 
@@ -99,6 +100,8 @@ class Counts:
     stands: IntArray  # (H, S + 1) by state, and for the pool
     supported: BoolArray  # (S + 1,) the decision itself is judged there
     by_state: FloatArray  # (S,) shares of the visits, the pool's spread over its states
+    alike: FloatArray  # (S + 1,) how many of a place's visits followed the policy, where everyone stands in
+    unsure: float  # how wrong these may be together, as a share of them
 
 
 def count(asker: Asker, sizes: Sizes, decisions: IntArray, support: float) -> Counts:
@@ -108,13 +111,58 @@ def count(asker: Asker, sizes: Sizes, decisions: IntArray, support: float) -> Co
     follow, visit = asker.ask(followed.Followed(judged)), asker.ask(followed.Visited(judged))
     radii = [math.sqrt(limit) for limit in limits]
     table, visited = follow.values * radii[0], visit.values * radii[1]
-    trusted, table = _trusted(judged, table, support, deviation(follow) * radii[0])
+    noise = deviation(follow) * radii[0]
+    trusted, table = _trusted(judged, table, support, noise)
     enough = visited > max(support * deviation(visit) * radii[1], FEWEST)
     states = asker.schema.count
     place = np.where(trusted.any(axis=1) | enough, np.arange(states), states)
     chosen = followed.Judged(asker.schema, decisions, limits, trusted, place)
-    taken = asker.ask(followed.Taken(chosen)).values * sum(limits)
-    return _counts(chosen, table, visited, taken, sizes.length)
+    taken = asker.ask(followed.Taken(chosen))
+    exact, error = taken.values * sum(limits), deviation(taken) * sum(limits)
+    alike = _together(*_alike(chosen, table[0].sum(axis=1), visited, noise), float(exact[2]), error)
+    return _counts(chosen, table, visited, exact, sizes.length, alike)
+
+
+def _alike(
+    judged: followed.Judged, own: FloatArray, visited: FloatArray, noise: float
+) -> tuple[FloatArray, float]:  # (S + 1,)
+    """How many visits followed the policy, in states where everyone stands in for it (0 elsewhere, and where noise
+    hides it all), and how wrong these may be together, as a share of them. Not in the pool: its states are worth more
+    and less than it, and where clinicians follow more often may be just where they are worth more.
+
+    Posterior means under an exponential prior, whose mean is the share in all states. A state is here because few
+    seemed to follow; unlike the counts themselves, a posterior mean is not too small because of that."""
+    assert judged.trusted is not None
+    assert judged.place is not None
+    visits, noises = np.maximum(visited, FEWEST), noise * np.sqrt(judged.ever().sum(axis=1))
+    total, usual = float(visits.sum()), max(float(own.sum()), 0.0) / float(visits.sum())
+    error = math.sqrt(float((noises**2).sum())) / total
+    here = ~np.asarray(judged.trusted.any(axis=1)) & (judged.place < len(visits))
+    if usual <= 2 * error or not here.any():
+        return np.zeros(len(visits) + 1), 1.0
+    mean, variance = _above_zero(own / np.maximum(noises, _TINY) - noises / (usual * visits))
+    found = np.append(np.where(here, mean * noises, 0.0), 0.0)
+    spread = math.sqrt(float((variance * noises**2)[here].sum())) / max(float(found.sum()), _TINY)
+    return found, math.hypot(error / usual, spread, PRIOR)
+
+
+def _together(counts: FloatArray, unsure: float, total: float, error: float) -> tuple[FloatArray, float]:
+    """The same with their total, which is known by itself: the mean of both, by what either is worth."""
+    guess = float(counts.sum())
+    if guess <= 0.0:
+        return counts, 1.0
+    weights = np.array([1 / (unsure * guess) ** 2, 1 / max(error, 1.0) ** 2])
+    best = max(float((weights * [guess, total]).sum() / weights.sum()), 0.1 * guess)
+    return counts * (best / guess), 1 / math.sqrt(float(weights.sum())) / best
+
+
+def _above_zero(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of a normal variable with mean z and variance 1, given that it is above zero; far below zero
+    that is nearly exponential."""
+    near, far = np.maximum(z, -8.0), np.minimum(z, -8.0)
+    above = np.array([math.erfc(-one / math.sqrt(2)) / 2 for one in near])
+    ratio = np.exp(-(near**2) / 2) / math.sqrt(2 * math.pi) / above
+    return np.where(z > far, near + ratio, -1 / far), np.where(z > far, 1 - ratio * (near + ratio), 1 / far**2)
 
 
 def _trusted(
@@ -133,7 +181,12 @@ def _trusted(
 
 
 def _counts(
-    judged: followed.Judged, table: FloatArray, visited: FloatArray, taken: FloatArray, length: float
+    judged: followed.Judged,
+    table: FloatArray,
+    visited: FloatArray,
+    taken: FloatArray,
+    length: float,
+    alike: tuple[FloatArray, float],
 ) -> Counts:
     schema, trusted, place = judged.schema, judged.trusted, judged.place
     assert trusted is not None
@@ -152,7 +205,8 @@ def _counts(
     by_state = np.where(pooled, pool / max(int(pooled.sum()), 1), places[:-1])
     stands = np.append(_stands(judged, total), np.full((schema.horizon, 1), states * (actions + 1)), axis=1)
     supported = np.append(known, False)
-    return Counts(judged, cells, places, recorded, stands, supported, by_state / max(float(by_state.sum()), 1.0))
+    shares = by_state / max(float(by_state.sum()), 1.0)
+    return Counts(judged, cells, places, recorded, stands, supported, shares, *alike)
 
 
 def _stands(judged: followed.Judged, visits: FloatArray) -> IntArray:  # (H, S)
@@ -173,6 +227,9 @@ class Estimate:
     occupancy: FloatArray  # (H, S + 1) by step and place, or (S + 1,) by place
     values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
     noise: FloatArray  # (S·A + S + 1,) the variance of the values' noise by cell
+    unsure: FloatArray  # (S·A + S + 1,) that of the values, with what was not believed
+    doubt: float = 0.0  # how wrong the occupancy may be by noise, as a share of it
+    moved: float = 1.0  # how much a single decision for the policy's moves it, at most, as a share of it
 
 
 def _length(asker: Asker, sizes: FloatArray, visits: FloatArray, more: float = 0.0) -> float:
@@ -183,37 +240,42 @@ def _length(asker: Asker, sizes: FloatArray, visits: FloatArray, more: float = 0
 
 
 def by_rounds(asker: Asker, counts: Counts, sizes: Sizes, rounds: tuple[int, int]) -> Estimate:
-    occupancy = _occupancy(asker, counts, rounds[0])
-    values, noise = _values(asker, counts, sizes, rounds[1])
-    return Estimate(occupancy, values, noise)
+    occupancy, doubt, moved = _occupancy(asker, counts, rounds[0])
+    values, noise, unsure = _values(asker, counts, sizes, rounds[1])
+    return Estimate(occupancy, values, noise, unsure, doubt, moved)
 
 
-def _occupancy(asker: Asker, counts: Counts, rounds: int) -> FloatArray:  # (S + 1,)
+def _occupancy(asker: Asker, counts: Counts, rounds: int) -> tuple[FloatArray, float, float]:  # (S + 1,)
     """d = start + Pᵀd, from the recorded occupancy on: what a round changes is what the next one moves on."""
     found, change, visits = counts.recorded, counts.recorded, np.maximum(counts.places, 1.0)
-    scale = np.maximum(found, np.sqrt(found * found.mean()))
+    scale, variance, moves = np.maximum(found, np.sqrt(found * found.mean())), 0.0, []
     for index in range(rounds):
         weights = np.where(counts.places > 0, change * asker.units / visits, 0.0)
         radius = _length(asker, weights, counts.places, float(index == 0))
         answer = asker.ask(scored.Arrivals(counts.judged, weights, radius, index))
         raw, noise = answer.values * radius / asker.units, deviation(answer) * radius / asker.units
-        change = _shrunk(raw - (counts.recorded if index == 0 else 0.0), noise, scale)
-        found = np.maximum(found + change, 0.0)
-    return found
+        change, unsure, most = _shrunk(raw - (counts.recorded if index == 0 else 0.0), noise, scale)
+        found, variance = np.maximum(found + change, 0.0), variance + unsure
+        moves.append(most / max(float((counts.recorded**2).sum()), _TINY))
+    return found, math.sqrt(variance / max(float((found**2).sum()), _TINY)), math.sqrt(moves[0])
 
 
-def _shrunk(raw: FloatArray, noise: float, scale: FloatArray) -> FloatArray:
-    """The posterior mean under a prior whose deviation is proportional to `scale`, by the method of moments."""
-    prior = max(float((raw**2 - noise**2).sum()) / max(float((scale**2).sum()), _TINY), 0.0) * scale**2
-    return raw * prior / np.maximum(prior + noise**2, _TINY)
+def _shrunk(raw: FloatArray, noise: float, scale: FloatArray) -> tuple[FloatArray, float, float]:
+    """The posterior mean under a prior whose deviation is proportional to `scale`, by the method of moments; its
+    variance, summed, where the prior is as wide as noise could hide (two standard errors of a sum of squares); and the
+    sum of squares that this would be."""
+    seen, hidden = float((raw**2 - noise**2).sum()), 2 * noise**2 * math.sqrt(2 * len(raw))
+    prior, wide = (max(size, 0.0) / max(float((scale**2).sum()), _TINY) * scale**2 for size in (seen, seen + hidden))
+    unsure = float((wide * noise**2 / np.maximum(wide + noise**2, _TINY)).sum())
+    return raw * prior / np.maximum(prior + noise**2, _TINY), unsure, max(seen + hidden, 0.0)
 
 
-def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[FloatArray, FloatArray]:
+def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """V_h = V_{h+1} + P(V_{h+1} − V_{h+2}), a round for each step from the last; then by extrapolation."""
     horizon, cells = asker.schema.horizon, counts.cells
     total, visits = max(float(cells.sum()), 1.0), np.maximum(cells, 1.0)
     values = np.zeros((horizon + 1, asker.schema.count + 1))
-    q, variance = np.zeros(len(cells)), np.zeros(len(cells))
+    q, variance, unsure = np.zeros((3, len(cells)))
     for index in range(rounds):
         step = horizon - 1 - index
         added = None if index == 0 else values[step + 1] - values[step + 2]
@@ -226,9 +288,10 @@ def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[Fl
         rest = factor * rest
         q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *total_range(asker.schema))
         variance += (factor * noise / visits) ** 2
+        unsure += factor * (noise / visits) ** 2  # of the posterior: noise that was believed, signal that was not
         values[step, :-1] = q[counts.stands[step, :-1]]
     _extrapolate(values, counts.by_state, horizon - rounds)
-    return values, variance
+    return values, variance, unsure
 
 
 def _centred(asker: Asker, counts: Counts, sizes: Sizes, added: FloatArray | None) -> tuple[float, float]:
@@ -281,7 +344,7 @@ def by_table(asker: Asker, counts: Counts, sizes: Sizes) -> Estimate:
         occupancy[step + 1] = (occupancy[step] @ kernel[counts.stands[step]])[:-1]
     variance = unsure + (doubt * (values[0] - kernel @ values[0][:, None]) ** 2).sum(axis=1)
     place = np.arange(states) if counts.judged.place is None else counts.judged.place
-    return Estimate(occupancy, values[:, np.append(place, states + 1)], variance)
+    return Estimate(occupancy, values[:, np.append(place, states + 1)], variance, variance)
 
 
 def _rewards(asker: Asker, counts: Counts, sizes: Sizes, live: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -53,8 +53,9 @@ _IMPROVING: Final = Fraction(6)  # from here on: a second round around the impro
 
 # Quantiles of lengths that are cut at; surprises later where there is an improvement, since noise matters less there.
 _RETURNS_AT, _SURPRISES_AT, _LATER_AT, _IMPROVEMENT_AT = 0.75, 0.4, 0.7, 0.6
-_PER_VISIT: Final = 0.6  # of a patient's squared length that is spread over visits, the rest being the mean's
-_ANYTHING: Final = 4.0  # deviations by which all counts together must exceed noise before any is believed
+PER_VISIT: Final = 0.6  # of a patient's squared length that is spread over visits, the rest being the mean's
+ANYTHING: Final = 4.0  # deviations by which all counts together must exceed noise before any is believed
+_SHRUNK: Final = 1.25  # of a count near `support`, what it was over what denoising leaves of it, about
 _STEP: Final = 0.2  # the most that an improvement moves a value, of the range of returns
 
 
@@ -139,13 +140,22 @@ def _percents(schema: Schema, units: int, privacy: Concentrated) -> Mapping[str,
     return sizes | {"coverage": 21, "surprises": 50, "improvement sizes": 1, "improvement": 15}
 
 
-def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> dict[str, Query]:
-    """Everything a training asks, in the order it is asked; a pure function of what is public."""
+Size = tuple[int, Share]  # units and budget, by which all switches go
+
+
+def queries(
+    schema: Schema, units: int, privacy: Share, parameters: Parameters, like: Size | None = None
+) -> dict[str, Query]:
+    """Everything a training asks, in the order it is asked; a pure function of what is public.
+
+    With `like`, in the shares that a training of that size has: a rehearsal may be smaller than what it is for.
+    """
     check(schema, parameters)
     check_budget(privacy)
-    if not isinstance(privacy, Concentrated):
+    units, budget = like or (units, privacy)
+    if not isinstance(budget, Concentrated):
         raise errors.InvalidParameter("dp-pae cuts lengths in ℓ2, which only zCDP rewards; use dp-apvi for pure ε-DP.")
-    percents = _percents(schema, units, privacy)
+    percents = _percents(schema, units, budget)
     return {
         name: Query(statistic, privacy.part(Fraction(percents[name], 100)))
         for name, statistic in _statistics(schema, parameters.reward).items()
@@ -157,14 +167,35 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameter
     return [event_of(query, units) for query in queries(schema, units, privacy, parameters).values()]
 
 
-def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
-    """How many patients must have gone through a state and action, about, before it is told from noise.
+def visits_needed(
+    schema: Schema, units: int, privacy: Share, parameters: Parameters, steps: float | None = None
+) -> float:
+    """How many patients must have gone through a state and action, about, before it counts as supported.
 
-    A stay through t different cells counts 1/√t in each, so at most √H patients count as one.
+    A stay through t different cells counts 1/√t in each, and t is `steps`, or the horizon if nothing is known of that.
     """
-    event = event_of(queries(schema, units, privacy, parameters)["coverage"], units)
-    steps = min(schema.horizon * schema.per_unit, schema.count * schema.actions)
-    return 2 * math.sqrt(float(event.scale) * steps)
+    noise = deviation(schema, units, privacy, parameters)
+    return _SHRUNK * parameters.support * noise * math.sqrt(different(schema, steps))
+
+
+def deviation(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
+    """Of the noise in a count."""
+    return math.sqrt(float(event_of(queries(schema, units, privacy, parameters)["coverage"], units).scale))
+
+
+def different(schema: Schema, steps: float | None) -> float:
+    """How many states and actions a patient goes through at most."""
+    cells = schema.count * schema.actions
+    return float(min(schema.horizon * schema.per_unit if steps is None else steps, cells))
+
+
+def _pools(schema: Schema, units: int, privacy: Share) -> bool:
+    return isinstance(privacy, Concentrated) and not _above(_POOLING, schema, units, privacy)
+
+
+def floor(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
+    """The least share of a state's visits: where little is known, rare actions are avoided."""
+    return parameters.floor * (2 if _pools(schema, units, privacy) else 1)
 
 
 def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> str | None:
@@ -205,12 +236,14 @@ class _Summed:
 class _Asking:
     """The curator and what may still be asked of it."""
 
-    def __init__(self, curator: Curator, privacy: Share, parameters: Parameters) -> None:
+    def __init__(self, curator: Curator, privacy: Share, parameters: Parameters, like: Size | None) -> None:
         self.curator = curator
         self.schema = curator.schema
         self.parameters = parameters
-        self.queries = queries(curator.schema, curator.units, privacy, parameters)
-        self.pooled = isinstance(privacy, Concentrated) and not _above(_POOLING, self.schema, curator.units, privacy)
+        self.queries = queries(curator.schema, curator.units, privacy, parameters, like)
+        size = like or (curator.units, privacy)
+        self.pooled = _pools(curator.schema, *size)
+        self.floor = floor(curator.schema, *size, parameters)
         self.span = float(np.subtract(*returns_range(self.schema)[::-1]))
         self.unit = self.span / 64  # that lengths are measured in, so that short ones are on the grid
         self.per_unit = 1.0  # visits
@@ -233,9 +266,8 @@ class _Asking:
         noisy, deviation = self.ask("coverage")
         denoised = shrinkage.counts(noisy, deviation)
         supported = denoised > self.parameters.support * deviation
-        floor = self.parameters.floor * (2 if self.pooled else 1)
-        supported &= denoised >= floor * denoised.sum(axis=1, keepdims=True)
-        supported &= noisy.sum() > _ANYTHING * deviation * math.sqrt(noisy.size)
+        supported &= denoised >= self.floor * denoised.sum(axis=1, keepdims=True)
+        supported &= noisy.sum() > ANYTHING * deviation * math.sqrt(noisy.size)
         scale = self.per_unit * self.curator.units / max(float(denoised.sum()), 1.0)
         return _Counted(denoised * scale, supported)
 
@@ -265,8 +297,8 @@ class _Asking:
         return _Summed(radii * scale, (deviation * scale) ** 2, cut.energy / cut.kept**2 / self.per_unit)
 
 
-def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Policy:
-    asking = _Asking(curator, privacy, parameters)
+def learn(curator: Curator, privacy: Share, parameters: Parameters, *, like: Size | None = None) -> policy.Policy:
+    asking = _Asking(curator, privacy, parameters, like)
     if "surprises" not in asking.queries:
         return _frequent(asking)
     centre = asking.averages()
@@ -302,7 +334,7 @@ def _advantages(asking: _Asking, counted: _Counted, summed: _Summed, value: Floa
     """Action effects in common only where little is known of each cell: elsewhere they would pull cells together."""
     pooled = asking.pooled and asking.schema.actions <= shrinkage.MANY
     return shrinkage.advantages(
-        summed.sums, summed.noise, counted.visits, _PER_VISIT * summed.spread, value if pooled else None
+        summed.sums, summed.noise, counted.visits, PER_VISIT * summed.spread, value if pooled else None
     )
 
 

@@ -73,9 +73,9 @@ class Linear:
 
     def judge(self, step: int, states: NDArray[np.generic]) -> Judgement:
         psi = self.features.psi(states)
-        scores = self.scores[step].of(psi)
+        scores, spread = self.scores[step].judged(psi)
         learned = scores.max(axis=0) > 0
-        actions = np.where(learned, scores.argmax(axis=0), self.scores[step].spread(psi).argmin(axis=0))
+        actions = np.where(learned, scores.argmax(axis=0), spread.argmin(axis=0))
         chosen = scores[actions, np.arange(len(psi))] * self.width + self.low * (len(self.scores) - step)
         return actions, learned, np.round(chosen, _DECIMALS)
 
@@ -228,6 +228,7 @@ def _linear_document(rule: Linear) -> Document:
                 "margin": score.margin,
                 "ceiling": score.ceiling,
             }
+            | ({"noise": score.noise} if score.noise else {})  # none in policies of public data
             for score in rule.scores
         ],
     }
@@ -366,7 +367,7 @@ def _linear(document: Document, states: Discrete | Vector, actions: int) -> Line
         LinearScore(
             _array(step["weights"], (actions, width)),
             _array(step["roots"], (actions, width, width)),
-            *(float(_array(step[name], ())) for name in ("bonus", "margin", "ceiling")),
+            *(float(_array(step.get(name, 0.0), ())) for name in ("bonus", "margin", "ceiling", "noise")),
         )
         for step in document["steps"]
     )

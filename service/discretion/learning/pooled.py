@@ -34,6 +34,7 @@ _CHUNK: Final = 1024  # records evaluated at once: what fits the cache
 _SUMMED: Final = 22  # bits of a unit's sums before they are mapped: multiples of 2⁻¹⁶ up to 2⁶
 _UNIT: Final = 2**20  # steps of a shortened vector's grid in its radius
 _RESIDUAL: Final = 2**15  # steps of a residual's grid in its bound
+_STEPS: Final = 6  # whose news a trace carries
 _LONGEST: Final = 2**18  # records of a unit, so that its sums stay below 2⁵³
 _FAR: Final = 2.0**100  # of what is handed to the curator, so that no square leaves the range of float64
 _MARGIN: Final = 1 - 2.0**-12  # so that truncation rarely lengthens a contribution beyond its bound
@@ -55,7 +56,7 @@ class _Seen:
     rewards: FloatArray  # (R,) of [0, 1]
     ended: BoolArray  # (R,)
     following: IntArray  # (R,) the group of the next step
-    again: IntArray  # (R,) the record whose state the successor is, bit for bit, or −1
+    again: IntArray  # (R,) the record whose state the successor is, or −1
     starts: IntArray  # (S,) where each run of one unit and cell begins
     owner: IntArray  # (S,) whose it is
     count: int  # U
@@ -63,8 +64,7 @@ class _Seen:
     def pieces(self, at_once: int) -> Iterator["_Seen"]:
         """Whole units, not too many at a time."""
         for first in range(0, self.count, at_once):
-            last = min(first + at_once, self.count)
-            yield self._of(first, last)
+            yield self._of(first, min(first + at_once, self.count))
 
     def _of(self, first: int, last: int) -> "_Seen":
         low, high = np.searchsorted(self.units, (first, last))
@@ -130,10 +130,10 @@ def _again(steps: list[Records], trajectories: int, order: IntArray) -> IntArray
         place[records.rows] = before + np.arange(len(records.rows))
     following = np.concatenate(found[::-1])
     states, successors = (np.concatenate([getattr(r, name) for r in steps]) for name in ("states", "successors"))
-    same = (following >= 0) & (states[following] == successors).all(axis=1)
+    differs = (states[following] != successors) & ~(np.isnan(states[following]) & np.isnan(successors))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return np.where(same, rank[following], -1)[order] if len(order) else following
+    return np.where((following < 0) | differs.any(axis=1), -1, rank[following])[order] if len(order) else following
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,14 +244,16 @@ class Gram(_Pooled):
 
 @dataclass(frozen=True, eq=False)
 class Residuals(_Pooled):
-    """Σ over units of R·Σ w·φ·e shortened to norm 1, in units of bound·radius; e = clip((r + γV(x′) − Q̃)/bound, ±1).
+    """Σ over units of R·Σ w·φ·e shortened to norm 1, in units of bound·radius; e = clip(δ/bound, ±1).
 
-    r is the declared reward over its width, so that the end is worth 0. `values`, `bound` and `roots` (R) were released
-    before, or are not needed in a plan.
+    δ = r + γV(x′) − Q̃, and if the next recorded action is the one that V is of, γ·trace times its own is added
+    (Watkins 1989), so that its news need not wait for a later round. r is the declared reward over its width, so that
+    the end is worth 0. `values`, `bound` and `roots` (R) were released before, or are not needed in a plan.
     """
 
     radius: float = 1.0
     discount: float = 1.0
+    trace: float = 0.0
     round: int = 0
     bound: float = 1.0
     values: tuple[Value, ...] = ()
@@ -289,19 +291,25 @@ class Residuals(_Pooled):
 
     def _errors(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,) within ±1
         reward = seen.rewards - self.schema.idle
-        found = reward + self.discount * self._following(seen, psi) - self._predicted(seen, psi)
+        following, followed = self._following(seen, psi)
+        found = own = reward + self.discount * following - self._predicted(seen, psi)
+        for _ in range(_STEPS if self.trace else 0):  # where nothing is followed, nobody else's number is looked at
+            found = own + np.where(followed, self.discount * self.trace * found[seen.again], 0.0)
         scaled = found / self.bound
         return np.minimum(np.maximum(np.where(np.isnan(scaled), 0.0, scaled), -1.0), 1.0)
 
-    def _following(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,)
-        value, known, rest = np.zeros(len(psi)), seen.again >= 0, np.flatnonzero(seen.again < 0)
+    def _following(self, seen: _Seen, psi: FloatArray) -> tuple[FloatArray, BoolArray]:  # (R,) each
+        """What the next state is worth, and whether the next recorded action is the one that makes it so."""
+        value, followed, known = np.zeros(len(psi)), np.zeros(len(psi), dtype=np.bool_), seen.again >= 0
+        rest = np.flatnonzero(~known)
         other = self.features.psi(seen.successors[rest])
         for group, released in enumerate(self.values):
             rows = np.flatnonzero(known & (seen.following == group))
-            value[rows] = _by_chunks(released, psi, seen.again[rows])
+            value[rows], best = _by_chunks(released, psi, seen.again[rows])
+            followed[rows] = best == seen.cells[seen.again[rows]] % self.schema.actions
             few = np.flatnonzero(seen.following[rest] == group)
-            value[rest[few]] = _by_chunks(released, other, few)
-        return np.where(seen.ended, 0.0, value)
+            value[rest[few]], _ = _by_chunks(released, other, few)
+        return np.where(seen.ended, 0.0, value), followed & ~seen.ended
 
     def _predicted(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,)
         value = np.zeros(len(psi))
@@ -316,8 +324,7 @@ class Residuals(_Pooled):
         exact = summed * (1.0 / (maps.ONE * _RESIDUAL))
         if self.roots is None:
             return exact
-        most = 2.0**_SUMMED
-        whole = np.minimum(np.maximum(np.trunc(exact * maps.ONE), -most), most)
+        whole = np.clip(np.trunc(exact * maps.ONE), -(2.0**_SUMMED), 2.0**_SUMMED)
         mapped = np.empty_like(whole)
         for cell, root in enumerate(self.roots):
             rows = np.flatnonzero(cells == cell)
@@ -337,11 +344,12 @@ class Residuals(_Pooled):
                 partial[cell] += vectors[cells == cell].sum(axis=0)
 
 
-def _by_chunks(value: Value, psi: FloatArray, rows: IntArray) -> FloatArray:  # (R, p), (N,) → (N,)
-    found = np.empty(len(rows))
+def _by_chunks(value: Value, psi: FloatArray, rows: IntArray) -> tuple[FloatArray, IntArray]:  # (R, p), (N,) → (N,)
+    found, best = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
     for start in range(0, len(rows), _CHUNK):
-        found[start : start + _CHUNK] = value.of(psi[rows[start : start + _CHUNK]])
-    return found
+        part = slice(start, start + _CHUNK)
+        found[part], best[part] = value.best(psi[rows[part]])
+    return found, best
 
 
 def _within(vectors: FloatArray, owner: IntArray, count: int) -> IntArray:  # (S, p)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from discretion.learning import followed
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray
+from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray
 
 EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in rewards' widths
 
@@ -109,6 +109,7 @@ class Scores(followed.Summed):
 
     A unit's score is that mean + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy, h
     being their own step; or, with weights for each step, + Σ_h weight_h(s)·(…) over all h whose cell is the visit's.
+    Where everyone stands in, `alike` multiplies the weight of a visit that did otherwise and of one that did alike.
     """
 
     values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
@@ -116,6 +117,7 @@ class Scores(followed.Summed):
     cells: IntArray | None = None  # (H, S) with weights for each step: the cell of the policy's decision
     centre: float = 0.0
     radius: float = 1.0
+    alike: FloatArray | None = None  # (2, S + 1) by place
 
     squared_sensitivity = Fraction(17, 4)
     name = "what the policy would have earned each patient, its square, and what was expected at the start"
@@ -134,7 +136,14 @@ class Scores(followed.Summed):
     def _own(self, chosen: followed.Chosen) -> FloatArray:
         seen, weights = chosen.visits, self.weights[chosen.place]
         change = self.values[seen.steps + 1, seen.successors] - self.values[seen.steps, seen.states]
-        return np.where(chosen.own_step, weights[seen.states] * (seen.rewards + change), 0.0)
+        whose = self._alike(chosen, chosen.followed)
+        return np.where(chosen.own_step, whose * weights[seen.states] * (seen.rewards + change), 0.0)
+
+    def _alike(self, chosen: followed.Chosen, acted: BoolArray) -> FloatArray:
+        if self.alike is None:
+            return np.ones(len(acted))
+        by_state = self.alike[:, chosen.place]
+        return np.where(chosen.stand_in, by_state[acted.astype(np.int64), chosen.visits.states], 1.0)
 
     def _pooled(self, chosen: followed.Chosen) -> FloatArray:
         seen, total = chosen.visits, np.zeros(len(chosen.visits.units))
@@ -143,7 +152,8 @@ class Scores(followed.Summed):
             weight = self.weights[step, chosen.place][seen.states]
             change = self.values[step + 1, seen.successors] - self.values[step, seen.states]
             stands = chosen.any_step & (cells[seen.states] == chosen.cells)
-            total += np.where(stands, weight * (seen.rewards + change), 0.0)
+            whose = self._alike(chosen, self.judged.decisions[step, seen.states] == seen.actions)
+            total += np.where(stands, whose * weight * (seen.rewards + change), 0.0)
         return total
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:

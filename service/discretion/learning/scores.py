@@ -71,4 +71,9 @@ class Value:
     high: float
 
     def of(self, psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
-        return np.minimum(np.maximum(self.score.judged(psi)[0].max(axis=0), self.low), self.high)
+        return self.best(psi)[0]
+
+    def best(self, psi: FloatArray) -> tuple[FloatArray, IntArray]:  # (R, p) → (R,) each
+        """The value, and the action that has it."""
+        mean = self.score.judged(psi)[0]
+        return np.minimum(np.maximum(mean.max(axis=0), self.low), self.high), mean.argmax(axis=0)

@@ -32,7 +32,7 @@ _PRIORS: Final = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # τ of advantages, likewis
 _EFFECTS: Final = (0.02, 0.05, 0.1, 0.2)  # prior deviations of β, likewise
 _COMMON: Final = 3.0  # of μ_s, likewise
 _SLOPE: Final = 0.5  # of the effects that grow with the value, relative to the constant ones
-_EVIDENCE: Final = 2 * math.log(3)  # odds of 3 to 1, as twice a logarithm, before actions count as told apart
+EVIDENCE: Final = 2 * math.log(3)  # odds of 3 to 1, as twice a logarithm, before actions count as told apart
 _TINY: Final = 1e-300
 _FLAT: Final = 1e3  # as good as no prior
 
@@ -202,7 +202,7 @@ def advantages(
         mean = kept * mean + weight * expected
         square = kept * square + weight * (doubt + expected**2)
     mean, square = mean / total, square / total
-    return Estimates(mean, np.sqrt(np.maximum(square - mean**2, 0.0)), most > nothing.likelihood + _EVIDENCE)
+    return Estimates(mean, np.sqrt(np.maximum(square - mean**2, 0.0)), most > nothing.likelihood + EVIDENCE)
 
 
 def _posterior(model: _Model, seen: FloatArray, common: float) -> tuple[FloatArray, FloatArray]:

@@ -18,6 +18,7 @@ are used (sums, products, quotients, floor, comparisons), and the cosine is a po
 may differ with a record's place in the array.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -143,6 +144,22 @@ def document(term: Term) -> Any:
         case Product(factors):
             return {"product": [document(factor) for factor in factors]}
     return term
+
+
+def kinds(vector: Vector) -> Iterator[list[Term]]:
+    """Terms beside the constant and the columns for when nobody has written any down, from simple to subtle. One kind
+    after the other: of many columns there are too many products to list what will not be used."""
+    names = vector.columns
+    cut: dict[tuple[str, int], Hinge] = {}
+    for column, (low, high) in zip(names, vector.bounds, strict=True):
+        cut |= {(column, part): Hinge(column, low + (high - low) * part / 8, "above") for part in range(1, 8)}
+    yield [Missing(column) for column in vector.missing]
+    yield [cut[column, 2] for column in names]
+    yield [Product(pair) for pair in itertools.combinations(names, 2)]
+    yield [Product((cut[one, 2], other)) for one, other in itertools.permutations(names, 2)]
+    middle: list[Term] = [Product((cut[one, 4], other)) for one, other in itertools.permutations(names, 2)]
+    yield [cut[column, part] for column in names for part in (4, 6)] + middle
+    yield [cut[column, part] for column in names for part in (1, 3, 5, 7)]
 
 
 def columns(term: Term) -> frozenset[str]:

@@ -56,14 +56,24 @@ class LinearScore:
     bonus: float
     margin: float
     ceiling: float
+    noise: float = 0.0  # the largest ‖ψ‖²/ψᵀΛ̃⁻¹ψ that an action may have which nobody took
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", on_grid(self.weights))
         object.__setattr__(self, "roots", on_grid(self.roots))
 
     def of(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
-        raw = _products(self.weights, psi) - self.bonus * np.sqrt(self.spread(psi)) - self.margin
+        return self._penalised(psi, self.spread(psi))
+
+    def _penalised(self, psi: FloatArray, spread: FloatArray) -> FloatArray:
+        raw = _products(self.weights, psi) - self.bonus * np.sqrt(spread) - self.margin
         return np.minimum(np.maximum(raw, 0.0), self.ceiling)
+
+    def judged(self, psi: FloatArray) -> tuple[FloatArray, FloatArray]:  # (R, p) → (A, R) each
+        """Scores, zero where the released sums of an action say no more about a state than noise would, and spreads."""
+        spread = self.spread(psi)
+        lengths = np.einsum("ij,ij->i", psi, psi) * (1.0 / ONE**2)  # of integers: exact
+        return np.where(spread * self.noise <= lengths, self._penalised(psi, spread), 0.0), spread
 
     def spread(self, psi: FloatArray) -> FloatArray:  # (R, p) → (A, R)
         """ψᵀ Λ̃_a⁻¹ ψ: small where the data covers the action well."""
@@ -82,10 +92,11 @@ def linear_score(
     bonus: float,
     margin: float,
     ceiling: float,
+    noise: float = 0.0,
 ) -> LinearScore:
     eigenvalues, vectors = np.linalg.eigh(inverse)
     roots = np.sqrt(np.maximum(eigenvalues, 0.0))[:, :, None] * vectors.transpose(0, 2, 1)
-    return LinearScore(weights, roots, bonus, margin, ceiling)
+    return LinearScore(weights, roots, bonus, margin, ceiling, noise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,8 @@ Variance-aware pessimistic value iteration on noisy least-squares statistics of 
 * Eigenvalues of Λ̃ below λ, which only noise can cause, are lifted to λ.
 * Trajectories may end early (the end's value is known) and rewards may have any bounded range or be known. In `tight`,
   a known reward of (s, a) makes the last step exact, and nothing is released there (unless it is the only step).
-* Where every score of a state is zero, the decision is the best-covered action, arg min φᵀΛ̃⁻¹φ, labelled `fallback`.
+* Where every score of a state is zero, the decision is the best-covered action, arg min φᵀΛ̃⁻¹φ, labelled `fallback`. In
+  `tight` on blocks a score is zero where ‖φ‖²/φᵀΛ̃⁻¹φ does not pass what noise alone would make of it.
 """
 
 import math
@@ -39,31 +40,20 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, Literal
 
-import numpy as np
-
 from discretion import errors
-from discretion.learning import checks, policy, rewards, vapvi_finite, whitening
+from discretion.learning import checks, policy, rewards, vapvi_finite, vapvi_printed, whitening
 from discretion.learning import features as maps
-from discretion.learning.curator import Answer, Curator, Query, Share, check_budget, event_of
+from discretion.learning.curator import Curator, Query, Share, check_budget, event_of
 from discretion.learning.joint import Endings, Joint
-from discretion.learning.regressions import Deviation, Gram, Moment, Value
-from discretion.learning.trajectories import FloatArray, Schema
-from discretion.learning.values import (
-    LinearDeviation,
-    LinearScore,
-    LinearValue,
-    TableDeviation,
-    TableValue,
-    linear_score,
-)
+from discretion.learning.regressions import Deviation, Gram, Moment
+from discretion.learning.trajectories import Schema
 from discretion.privacy import events
 
 NAME: Final = "dp-vapvi"
 _STATISTICS: Final = ("covariance", "square", "mean", "gram", "target")
 TIGHT_SHARES: Final = (1, 1, 1, 1, 2)
-# Where the shift barely outweighs the noise, some direction looks unseen and its penalty empties whole states. Chosen
-# on other data than the reported ones (docs/reproduction.md has the table): no factor is best for every K and ρ.
-_TIGHT_SHIFT: Final = 6.0
+MOST_FEATURES: Final = math.isqrt(10 * maps.MAX_DIMENSION)  # of a table, with the constant
+_COUNTING: Final = "dp-apvi or dp-pae"  # learners of discrete states
 _ENDINGS_SHARE: Final = Fraction(1, 25)
 
 
@@ -135,6 +125,10 @@ class Parameters:
     def margin(self, units: int) -> float:
         return self.d / (units - units // 2 if self.split else units)
 
+    def constants(self, units: int) -> vapvi_printed.Constants:
+        tight = self.calibration == "tight"
+        return vapvi_printed.Constants(self.ridge, self.c, self.margin(units), self.e, self.delta, tight)
+
 
 _Plan = dict[str, Query]  # what one step asks, by name and in this order; what needs no data is not in it
 _Sums = dict[str, Gram | Moment | Joint]
@@ -142,10 +136,22 @@ _Sums = dict[str, Gram | Moment | Joint]
 
 def check(schema: Schema, parameters: Parameters) -> None:
     maps.check(parameters.features, schema)
+    if isinstance(parameters.features, maps.Table):
+        check_width(parameters.features.width + (1 if parameters.normalises else 0))  # the constant is one more
     if parameters.reward is not None:
         if not isinstance(parameters.features, maps.Table):
             raise errors.InvalidParameter("A reward table needs discrete states with a feature table.")
         parameters.reward.check(schema)
+
+
+def check_width(width: int) -> None:
+    """Time is the limit: a step takes as long as width³, some seconds at the most that is allowed."""
+    if width > MOST_FEATURES:
+        raise errors.ProblemTooLarge(
+            f"A feature table has {MOST_FEATURES - 1} features at most, and every step would take width³ operations. "
+            f"With a feature for each state and action, leave the table out and use {_COUNTING}: they keep numbers "
+            "for each instead of a matrix."
+        )
 
 
 def _statistics(schema: Schema, parameters: Parameters, step: int) -> _Sums:
@@ -226,15 +232,6 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameter
     return [event_of(query, units) for query in queries(schema, privacy, parameters)]
 
 
-def noise_shift(event: events.Event, schema: Schema, parameters: Parameters) -> float:
-    """E, from the norm of a p × p symmetric noise of variance v, which is close to 2√(pv)."""
-    groups, width, _ = event.shape
-    norm = 2 * math.sqrt(width * float(event.scale))
-    if parameters.calibration == "tight":
-        return _TIGHT_SHIFT * norm
-    return norm * (2 + (math.log(5 * schema.horizon * groups / parameters.delta) / width) ** (2 / 3))
-
-
 def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """How often, about, a direction of the features must be seen at a step before the data outweigh the noise: E."""
     if parameters.e is not None:
@@ -243,8 +240,9 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     if parameters.normalises:  # τG = t
         variance = max(float(event.scale) for event in released if len(event.shape) == 3)
         return math.sqrt(vapvi_finite.PRECISION * parameters.ridge * variance) * maps.ONE / parameters.alpha
+    constants = parameters.constants(units)
     symmetric = [event for event in released if event.mechanism == events.SYMMETRIC_GAUSSIAN]
-    return max((noise_shift(event, schema, parameters) for event in symmetric), default=0.0)
+    return max((constants.shift(event, schema) for event in symmetric), default=0.0)
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Policy:
@@ -252,8 +250,9 @@ def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Po
     steps = _steps(curator.schema, privacy, parameters)
     if parameters.normalises:
         return _learn_normalised(curator, privacy, parameters, steps)
-    finite = not isinstance(parameters.features, maps.Blocks)
-    learner = (_Finite if finite else _Continuous)(curator.schema, curator.units, parameters)
+    learner = vapvi_printed.of(
+        curator.schema, parameters.features, parameters.reward, parameters.constants(curator.units)
+    )
     for step, plan in reversed(list(enumerate(steps))):
         deviation = None
         if "covariance" in plan:
@@ -261,7 +260,7 @@ def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Po
             deviation = learner.deviation(step, *curator.ask(*asked))
         target = _with(plan["target"], deviation=deviation, value=learner.following())
         learner.improve(step, *curator.ask(_with(plan["gram"], deviation=deviation), target))
-    return learner.policy()
+    return learner.policy(NAME)
 
 
 def _learn_normalised(curator: Curator, privacy: Share, parameters: Parameters, steps: list[_Plan]) -> policy.Policy:
@@ -293,108 +292,3 @@ def _learn_normalised(curator: Curator, privacy: Share, parameters: Parameters, 
 def _with(query: Query, **fields: Any) -> Query:
     statistic: Any = query.statistic
     return replace(query, statistic=replace(statistic, **fields))
-
-
-class _Learner:
-    """The backward pass: holds released numbers only."""
-
-    def __init__(self, schema: Schema, units: int, parameters: Parameters) -> None:
-        self.schema, self.parameters, self.features = schema, parameters, parameters.features
-        self.bonus = parameters.c * math.sqrt(maps.dimension(parameters.features))
-        self.margin = parameters.margin(units)
-        self.value: Value | None = None  # line 2: Ṽ_{H+1} = 0
-
-    def following(self) -> Value | None:
-        """What the regression's target adds to the reward."""
-        return self.value
-
-    def inverse(self, answer: Answer) -> FloatArray:  # (G, p, p)
-        """(Σ φφᵀ + λI + K)⁻¹ with K = E/2·I + noise, lines 4 and 9."""
-        parameters = self.parameters
-        shift = parameters.e
-        if shift is None:
-            shift = noise_shift(answer.event, self.schema, parameters)
-        eigenvalues, vectors = np.linalg.eigh(answer.values)
-        lifted = np.maximum(eigenvalues + parameters.ridge + shift / 2, parameters.ridge)
-        return np.einsum("gij,gj,gkj->gik", vectors, 1.0 / lifted, vectors)
-
-    def solve(self, inverse: FloatArray, answer: Answer) -> FloatArray:  # (G, p)
-        return np.einsum("gij,gj->gi", inverse, answer.values)
-
-
-class _Finite(_Learner):
-    """Maps with finitely many states: scores are tables over (state, action)."""
-
-    def __init__(self, schema: Schema, units: int, parameters: Parameters) -> None:
-        super().__init__(schema, units, parameters)
-        assert not isinstance(parameters.features, maps.Blocks)
-        self.map = parameters.features
-        self.psi = self.map.psi / maps.ONE  # (S, A, p)
-        shape = (schema.horizon, self.map.states, self.map.actions)
-        self.scores = np.zeros(shape)
-        self.fallback = np.zeros(shape[:2], dtype=np.int64)
-
-    def following(self) -> Value | None:
-        if self.parameters.reward is None or self.parameters.reward.table.ndim > 1:
-            return self.value
-        values = self.value.values if isinstance(self.value, TableValue) else np.zeros(self.map.states + 1)
-        return TableValue(values + self.parameters.reward.on_arrival(self.schema))
-
-    def _linear(self, weights: FloatArray) -> FloatArray:  # (G, p) → (S, A)
-        if self.map.groups == 1:
-            return self.psi @ weights[0]
-        return (self.psi * weights[self.map.group]).sum(axis=-1)
-
-    def _quadratic(self, inverse: FloatArray) -> FloatArray:  # (G, p, p) → (S, A)
-        if self.map.groups == 1:
-            return ((self.psi @ inverse[0]) * self.psi).sum(axis=-1)
-        return self.psi[..., 0] ** 2 * inverse[self.map.group, 0, 0]  # bins: width 1
-
-    def deviation(self, step: int, covariance: Answer, square: Answer, mean: Answer) -> Deviation:
-        inverse, ceiling = self.inverse(covariance), self.schema.horizon - step
-        squared = np.clip(self._linear(self.solve(inverse, square)), 0.0, ceiling**2)  # lines 5 to 7
-        variance = squared - np.clip(self._linear(self.solve(inverse, mean)), 0.0, ceiling) ** 2
-        return TableDeviation(np.sqrt(np.maximum(1.0, variance)))  # line 8
-
-    def improve(self, step: int, gram: Answer, target: Answer) -> None:
-        inverse, ceiling = self.inverse(gram), self.schema.horizon - step
-        spread = self._quadratic(inverse)
-        score = self._linear(self.solve(inverse, target))  # line 10
-        if self.parameters.reward is not None:
-            score += self.parameters.reward.at(self.schema, step)
-        score -= self.bonus * np.sqrt(spread) + self.margin  # lines 11 and 12
-        self.scores[step] = np.clip(score, 0.0, ceiling)  # line 13
-        self.fallback[step] = spread.argmin(axis=1)
-        end = self.schema.idle * ceiling
-        self.value = TableValue(np.append(self.scores[step].max(axis=1), end))  # line 14
-
-    def policy(self) -> policy.Policy:
-        bins = self.map if isinstance(self.map, maps.Bins) else None
-        return policy.tabular(NAME, self.schema, self.scores, self.fallback, bins)
-
-
-class _Continuous(_Learner):
-    """Action blocks over vector states: scores are functions of ψ."""
-
-    def __init__(self, schema: Schema, units: int, parameters: Parameters) -> None:
-        super().__init__(schema, units, parameters)
-        self.scores: list[LinearScore] = []  # last step first
-
-    def deviation(self, step: int, covariance: Answer, square: Answer, mean: Answer) -> Deviation:
-        inverse = self.inverse(covariance)
-        return LinearDeviation(
-            self.solve(inverse, square), self.solve(inverse, mean), float(self.schema.horizon - step)
-        )
-
-    def improve(self, step: int, gram: Answer, target: Answer) -> None:
-        inverse, ceiling = self.inverse(gram), self.schema.horizon - step
-        weights = self.solve(inverse, target)
-        score = linear_score(weights, inverse, self.bonus, self.margin, float(ceiling))
-        self.scores.append(score)
-        self.value = LinearValue(score, self.schema.idle * ceiling)
-
-    def policy(self) -> policy.Policy:
-        schema = self.schema
-        assert isinstance(self.features, maps.Blocks)
-        rule = policy.Linear(self.features, tuple(reversed(self.scores)), schema.low, schema.width)
-        return policy.Policy(NAME, schema.horizon, schema.states, schema.actions, rule)

@@ -8,7 +8,7 @@ a patient's whole trajectory and bound it as a whole.
 | Λ̃_h                   | one Gram matrix for each group of steps and action, units weighted to a bounded norm   |
 | w̃_h                   | the mean of the last half of N rounds w ← w + Λ̃^(−½)·(Σ Λ̃^(−½)φ·residual + noise)      |
 | λ                     | `Parameters.ridge`                                                                     |
-| Q̂_h, Ṽ_h              | score, its maximum over supported actions within the range it has over public states   |
+| Q̂_h, Ṽ_h              | score, its maximum over supported actions within its range over public states          |
 | H                     | the discount γ: what follows is worth 1/(1 − γ) steps                                  |
 
 **Guarantee.** The released statistics are ρ-zCDP for replacing one patient; all else is computed from them.
@@ -19,7 +19,8 @@ a patient's whole trajectory and bound it as a whole.
 * The weights are not regressed at once but in rounds on what the value so far fails to predict. Residuals are small and
   a patient's cancel, so their sum can be shortened to a small norm; what shortening cost one round, the next finds.
   Each round has noise of its own: averaging the later ones removes most of it. Half of a round's change goes on in the
-  next, so that fewer rounds, each with a larger part of the budget, do.
+  next, and a record brings news of later steps as long as doctors did what the value is of (Watkins's λ), so that fewer
+  rounds, each with a larger part of the budget, do.
 * Residuals are shortened, and noise is added, after the released Λ̃^(−½): in directions that are rarely seen the noise
   is then smaller, and everywhere it is as small as what is known there.
 * Λ̃ of an action is mostly its share of all actions' matrix, which has less noise. It only steers the rounds: where it
@@ -31,8 +32,9 @@ a patient's whole trajectory and bound it as a whole.
   How often is regressed on the features from the Gram matrix alone (the constant is one of them), so it costs nothing.
   A penalty of the paper's form is dominated by known noise, alike for all actions, and kept nobody from actions that
   were never tried.
-* A decision is the best score of a supported action. Where there is only one, or where no round's residuals were larger
-  than noise alone would be, it is the action taken most often, labelled `fallback`.
+* A decision is the best score of a supported action. Where there is only one, or where the rounds' residuals are hardly
+  twice what noise alone would be, it is the action taken most often, labelled `fallback`. Where n√ρ/A is below 30,
+  nearly all of the budget goes to what is taken most often: there is too little to learn more from.
 * No variances are estimated: under privacy they cost more than they give.
 * Nothing is claimed about the value of the policy: shortening patients biases the regression.
 """
@@ -54,17 +56,21 @@ from discretion.privacy import events
 
 NAME: Final = vapvi.NAME
 SHARES: Final = (1, 18, 31)
+COPYING: Final = (1, 98, 1)  # where there is too little to learn from
 _REFERENCES: Final = 512  # public states over which the range of values is taken
 _EDGE: Final = 0.02  # of them above and below that range
 _HORIZON: Final = 1.2  # γ = 1 − 1.2/H: the steps that count, as a part of the horizon
 _RESIDUAL: Final = 3.0  # standard deviations of the reward to which a residual is cut
 _CLIP: Final = 0.1  # of the horizon: the norm of a patient's Gram matrix
 _RADIUS: Final = 0.25  # of a patient's residuals, in what they typically are if each is as large as its cut
-_OWN: Final = 0.4  # of an action's Gram matrix is its own, the rest its share of all; above 1/3, rounds converge
+_FEW: Final = 30  # n√ρ/A below which nothing but what is usually done is asked for
+_OWN: Final = 0.34  # of an action's Gram matrix is its own, the rest its share of all; above 1/3, rounds converge
 _MOMENTUM: Final = 0.5  # of a round's change goes on in the next
-_FLOOR: Final = 0.5  # of the norm of the Gram matrix's noise: where eigenvalues end
-_SMOOTH: Final = 0.5  # of the norm of the noise: the ridge of the shares' regression
+_FLOOR: Final = 0.35  # of the norm of the Gram matrix's noise: where eigenvalues end
+_SMOOTH: Final = 0.5  # of the norm of the noise: the ridge of the shares' regression, to tell what is supported
+_COPIED: Final = 0.2  # the same, to tell what is done most often: a frequent action is flattered by a larger one
 _SIGNAL: Final = 4.0  # standard deviations by which residuals must pass noise alone
+_EXCESS: Final = 1.25  # and by what part of it: below, most of what would decide is noise
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,8 @@ class Parameters:
     radius: float | None = None
     support: float = 0.15  # the least share of an action, relative to the most frequent one in the same state
     ridge: float = 0.1
-    shares: tuple[int, ...] = SHARES  # of averages, Gram matrix, residuals
+    trace: float = 0.8  # λ: how much of what follows counts at once, as long as it is what the value is of
+    shares: tuple[int, ...] | None = None  # of averages, Gram matrix, residuals
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, maps.Blocks):
@@ -94,7 +101,9 @@ class Parameters:
             checks.number(self.radius, "radius", low=1e-3, high=1e3)
         checks.number(self.support, "support", low=0.0, high=1.0)
         checks.number(self.ridge, "ridge (λ)", low=1e-6)
-        checks.shares(self.shares, "averages", "Gram matrix", "residuals")
+        checks.number(self.trace, "trace", low=0.0, high=1.0)
+        if self.shares is not None:
+            checks.shares(self.shares, "averages", "Gram matrix", "residuals")
 
 
 def check(schema: Schema, parameters: Parameters) -> None:
@@ -115,11 +124,13 @@ def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     loose = _loosened(units, privacy)
     clip = round(min(float(schema.horizon), max(1.0, _CLIP * schema.horizon) * loose), 3)
     discount = round(min(max(0.0, 1.0 - _HORIZON / schema.horizon), 0.999), 6)
+    few = units**2 * privacy.rho < (_FEW * schema.actions) ** 2  # exactly
     return replace(
         parameters,
         clip=clip if parameters.clip is None else parameters.clip,
         radius=round(_RADIUS * loose, 3) if parameters.radius is None else parameters.radius,
         discount=discount if parameters.discount is None else parameters.discount,
+        shares=parameters.shares or (COPYING if few else SHARES),
     )
 
 
@@ -128,22 +139,22 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     check(schema, parameters)
     check_budget(privacy)
     parameters = resolved(schema, units, privacy, parameters)
-    clip, radius, discount = parameters.clip, parameters.radius, parameters.discount
+    clip, radius, discount, shares = parameters.clip, parameters.radius, parameters.discount, parameters.shares
     assert clip is not None
     assert radius is not None
     assert discount is not None
+    assert shares is not None
     shared = (parameters.features, parameters.time_groups, Fraction(clip).limit_denominator(1000))
-    total, rounds = sum(parameters.shares), parameters.rounds
-    averages, gram, residuals = (privacy.part(Fraction(share, total)) for share in parameters.shares)
+    averages, gram, residuals = (privacy.part(Fraction(share, sum(shares))) for share in shares)
     return [
         Query(pooled.Averages(schema), averages),
         Query(pooled.Gram(schema, *shared), gram),
         *(
             Query(
-                pooled.Residuals(schema, *shared, radius=radius, discount=discount, round=turn),
-                residuals.part(Fraction(1, rounds)),
+                pooled.Residuals(schema, *shared, radius, discount, parameters.trace, turn),
+                residuals.part(Fraction(1, parameters.rounds)),
             )
-            for turn in range(rounds)
+            for turn in range(parameters.rounds)
         ),
     ]
 
@@ -159,10 +170,23 @@ def noise_norm(event: events.Event) -> float:
 
 def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """How often, about, a direction of the features must be seen before the data outweigh the noise."""
-    return noise_norm(mechanisms(schema, units, privacy, parameters)[1])
+    learning = replace(parameters, shares=parameters.shares or SHARES)
+    return noise_norm(mechanisms(schema, units, privacy, learning)[1])
+
+
+def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> str | None:
+    """So few patients are asked only for what is usually done."""
+    if not isinstance(privacy, Concentrated) or resolved(schema, units, privacy, parameters).shares != COPYING:
+        return None
+    needed = math.ceil(_FEW * schema.actions / math.sqrt(privacy.rho))
+    return (
+        f"Every decision will be a fallback, what is usually done: {units} patients are too few for {schema.actions} "
+        f"actions at this ρ. {needed} patients would do, or fewer actions."
+    )
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Policy:
+    parameters = resolved(curator.schema, curator.units, privacy, parameters)
     averaging, covering, *rounds = queries(curator.schema, curator.units, privacy, parameters)
     averages, gram = curator.ask(averaging, covering)
     learner = _Learner(curator.schema, curator.units, parameters, averages, gram, rounds[0].statistic)
@@ -179,6 +203,7 @@ class _Learner:
         self, schema: Schema, units: int, parameters: Parameters, averages: Answer, gram: Answer, first: Any
     ) -> None:
         self.schema, self.parameters = schema, parameters
+        self.copying = parameters.shares == COPYING
         self.discount, self.radius = first.discount, first.radius
         self.shape = (parameters.time_groups, schema.actions, parameters.features.width)
         mean, square, ended = np.clip(averages.values / units, 0.0, 1.0)
@@ -189,11 +214,12 @@ class _Learner:
         assert isinstance(schema.states, Vector)
         self.reference = parameters.features.psi(maps.reference(schema.states, _REFERENCES))
         noise = noise_norm(gram.event)
-        self.frequencies, self.shares = self._behaviour(gram.values.reshape(*self.shape, self.shape[-1]), noise)
-        self.back, self.roots = self._scaled(gram.values.reshape(*self.shape, self.shape[-1]), noise, units)
+        matrices = gram.values.reshape(*self.shape, self.shape[-1])
+        self.frequencies, self.shares, self.copied = self._behaviour(matrices, noise)
+        self.back, self.roots = self._scaled(matrices, noise, units)
         self.weights, self.speed = np.zeros(self.shape), np.zeros(self.shape)
         self.history: list[FloatArray] = []
-        self.total, self.signal = np.zeros(self.shape), 0.0
+        self.total, self.informed = np.zeros(self.shape), False
         self.values = self._within(-math.inf, math.inf)
 
     def _scaled(self, gram: FloatArray, noise: float, units: int) -> tuple[FloatArray, FloatArray]:  # (g, A, p, p) each
@@ -210,8 +236,9 @@ class _Learner:
         root = np.einsum("gaij,gaj,gakj->gaik", vectors, 1.0 / np.sqrt(lifted), vectors)
         return root * typical, root / typical
 
-    def _behaviour(self, gram: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:  # (g, A), (g, A, p)
-        """Each action's frequency, and its share regressed on the features: ψᵀu is nearly 1, so Λ̃_a·u counts a."""
+    def _behaviour(self, gram: FloatArray, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Each action's frequency (g, A), and its share regressed on the features (g, A, p), for either purpose: ψᵀu is
+        nearly 1, so Λ̃_a·u counts a."""
         psi, width = self.reference / maps.ONE, self.shape[-1]
         one = np.linalg.solve(psi.T @ psi + 1e-6 * len(psi) * np.eye(width), psi.sum(axis=0))
         total = gram.sum(axis=1)
@@ -219,9 +246,13 @@ class _Learner:
         frequencies = counts / counts.sum(axis=1, keepdims=True)
         excess = (gram - frequencies[:, :, None, None] * total[:, None]) @ one  # (g, A, p)
         eigenvalues, vectors = np.linalg.eigh(total)
-        ridge = self.parameters.ridge + _SMOOTH * noise * math.sqrt(self.schema.actions)
-        inverse = np.einsum("gij,gj,gkj->gik", vectors, 1.0 / (np.maximum(eigenvalues, 0.0) + ridge), vectors)
-        return frequencies, np.einsum("gij,gaj->gai", inverse, excess)
+
+        def regressed(smooth: float) -> FloatArray:
+            ridge = self.parameters.ridge + smooth * noise * math.sqrt(self.schema.actions)
+            inverse = np.einsum("gij,gj,gkj->gik", vectors, 1.0 / (np.maximum(eigenvalues, 0.0) + ridge), vectors)
+            return np.einsum("gij,gaj->gai", inverse, excess)
+
+        return frequencies, regressed(_SMOOTH), regressed(_COPIED)
 
     def asking(self, query: Query) -> Query:
         statistic: Any = query.statistic
@@ -235,27 +266,37 @@ class _Learner:
         self.weights = self.weights + self.speed
         self.history.append(self.weights)
         self.total += found
-        self.signal = max(self.signal, _signal(self.total, len(self.history) * float(answer.event.scale)))
+        stands_out = _stands_out(self.total, len(self.history) * float(answer.event.scale))
+        self.informed = self.informed or (stands_out and not self.copying)
         reached = np.sort(np.concatenate([value.of(self.reference) for value in self._within(-math.inf, math.inf)]))
         outside = int(_EDGE * len(reached))
-        self.values = self._within(float(reached[outside]), float(reached[-1 - outside]))
+        low, high = np.clip((reached[outside], reached[-1 - outside]), *_possible(self.schema))
+        self.values = self._within(float(low), float(high))
 
     def _within(self, low: float, high: float) -> tuple[Value, ...]:
-        return tuple(Value(score, low, high) for score in self._scores(self.weights))
+        return tuple(Value(score, low, high) for score in self._scores(self.weights, self.shares))
 
-    def _scores(self, weights: FloatArray) -> list[Score]:
-        informed, support = self.signal > _SIGNAL, self.parameters.support
-        groups = zip(weights, self.shares, self.frequencies, strict=True)
-        return [Score(self.base, support, informed, *group) for group in groups]
+    def _scores(self, weights: FloatArray, shares: FloatArray) -> list[Score]:
+        groups = zip(weights, shares, self.frequencies, strict=True)
+        return [Score(self.base, self.parameters.support, self.informed, *group) for group in groups]
 
     def policy(self) -> policy.Policy:
         schema, last = self.schema, self.history[len(self.history) // 2 :]
-        scores = self._scores(np.asarray(sum(last) / len(last)))
+        shares = self.shares if self.informed else self.copied
+        scores = self._scores(np.asarray(sum(last) / len(last)), shares)
         rule = policy.Pooled(self.parameters.features, tuple(scores), schema.horizon, schema.width)
         return policy.Policy(NAME, schema.horizon, schema.states, schema.actions, rule)
 
 
-def _signal(total: FloatArray, variance: float) -> float:
-    """By how many standard deviations a sum is larger than noise of that variance alone: χ² of its squares."""
-    size = total.size
-    return float(((total**2).sum() / variance - size) / math.sqrt(2 * size))
+def _stands_out(total: FloatArray, variance: float) -> bool:
+    """Whether a sum is larger than noise of that variance alone would be, and not by little: χ² of its squares."""
+    excess = float((total**2).sum() / variance / total.size - 1.0)
+    return excess > max(_EXCESS, _SIGNAL * math.sqrt(2 / total.size))
+
+
+def _possible(schema: Schema) -> tuple[float, float]:
+    """Between what the rest of a stay can earn, over the width of the rewards' range: a reward at every step, and by no
+    more than what totals may differ by."""
+    low, high = schema.horizon * schema.low, schema.horizon * (schema.low + schema.width)
+    apart = high - low if schema.total is None else schema.total[1] - schema.total[0]
+    return max(low, -apart) / schema.width, min(high, apart) / schema.width

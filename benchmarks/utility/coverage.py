@@ -1,0 +1,174 @@
+"""How often the interval of an evaluation holds the truth: fresh data and fresh noise in every run, exact values.
+
+Each run draws a dataset, takes a policy (learned by `auto` from the first half, or one of three others), judges it on
+the second half with DP-FQE at the same ρ, and compares with what the policy is worth. Two of the policies are ones that
+the data hardly follow, the best there is and one drawn at random: an evaluator has to be honest about these too.
+
+Results go to coverage.json, one row for each problem, size, ρ and policy: in how many runs the interval held, its mean
+half-width, the mean error and its size, all in the unit of the rewards, and the mean of what it says about support.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.utility import peers, problems, study
+from benchmarks.utility.problems import Problem
+from discretion.learning import fqe, policy
+from discretion.learning.curator import Concentrated, Curator
+from discretion.learning.trajectories import Block, IntArray, Trajectories
+
+SUMMARY: Final = Path(__file__).with_suffix(".json")
+POLICIES: Final = ("auto", "noisy most frequent action", "best", "random")
+_RANDOM: Final = 4  # a stream of its own
+PROMISED: Final = 0.9
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    problem: str
+    make: Callable[[int], Problem]  # of a seed: always the same one, or another instance
+    size: int  # of both halves together
+    rho: Fraction
+    runs: int
+    policies: tuple[str, ...] = POLICIES
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One evaluation beside the truth."""
+
+    policy: str
+    found: fqe.Evaluation
+    truth: float
+    behaviour: float
+    seconds: float
+
+    @property
+    def held(self) -> bool:
+        return self.found.low <= self.truth <= self.found.high
+
+
+def halves(problem: Problem, size: int, seed: int) -> tuple[Trajectories, Trajectories]:
+    block, half = problem.sample(size, seed), size // 2
+    first, second = _columns(block, slice(half)), _columns(block, slice(half, 2 * half))
+    return Trajectories(problem.schema, half, [first]), Trajectories(problem.schema, half, [second])
+
+
+def _columns(block: Block, kept: slice) -> Block:
+    steps = {name: getattr(block, name)[:, kept] for name in ("states", "actions", "rewards")}
+    rest = {name: getattr(block, name)[kept] for name in ("lengths", "endings", "final")}
+    return replace(block, units=np.arange(len(rest["lengths"])), **steps, **rest)
+
+
+def decided(problem: Problem, name: str, data: Trajectories, rho: Fraction, seed: int) -> IntArray:  # (H, S) or (S,)
+    if name == "auto":
+        learned = study.learned(data, rho, study.chosen(problem.schema, data.units, rho))
+        assert isinstance(learned.rule, policy.Table)
+        return np.asarray(learned.rule.decisions, dtype=np.int64)
+    if name == "best":
+        return best(problem)
+    if name == "random":
+        draw = np.random.default_rng([_RANDOM, problem.number, seed])
+        return draw.integers(0, problem.schema.actions, problem.schema.count)
+    return peers.noisy_mode(data, rho)
+
+
+def best(problem: Problem) -> IntArray:  # (H, S)
+    found, following = np.zeros((problem.horizon, len(problem.first)), dtype=np.int64), np.zeros(len(problem.first))
+    for step in reversed(range(problem.horizon)):
+        q = problem.kernel @ (problem.arrival + following)
+        found[step], following = q.argmax(axis=1), np.where(problem.terminal, 0.0, q.max(axis=1))
+    return found
+
+
+def judge(problem: Problem, data: Trajectories, rho: Fraction, decisions: IntArray, name: str) -> Judged:
+    shape = (problem.horizon, problem.schema.count)
+    whole = np.array(np.broadcast_to(decisions, shape))
+    judged = policy.of_table(name, problem.schema, whole, np.ones(shape, dtype=np.bool_), np.zeros(shape))
+    began = time.perf_counter()
+    found = fqe.evaluate(Curator(data, rho), Concentrated(rho), fqe.Parameters(), judged)
+    return Judged(name, found, problem.value(whole), problem.copied, time.perf_counter() - began)
+
+
+def measured(cell: Cell, first: int) -> Iterator[Judged]:
+    for seed in range(first, first + cell.runs):
+        problem = cell.make(seed)
+        training, judging = halves(problem, cell.size, seed)
+        for name in cell.policies:
+            yield judge(problem, judging, cell.rho, decided(problem, name, training, cell.rho, seed), name)
+
+
+def summary(cell: Cell, found: list[Judged]) -> list[Document]:
+    rows = []
+    for name in cell.policies:
+        runs = [one for one in found if one.policy == name]
+        errors = np.array([one.found.value - one.truth for one in runs])
+        widths = np.array([one.found.high - one.found.low for one in runs])
+        received = [one.found.behaviour_low <= one.behaviour <= one.found.behaviour_high for one in runs]
+        row = {"problem": cell.problem, "size": cell.size, "rho": float(cell.rho), "policy": name, "runs": len(runs)}
+        row |= {"held": sum(one.held for one in runs), "behaviour_held": sum(received)}
+        means = {
+            "half_width": widths.mean() / 2,
+            "error": errors.mean(),
+            "error_size": np.sqrt((errors**2).mean()),
+            "supported_share": np.mean([one.found.supported_share for one in runs]),
+            "truth": np.mean([one.truth for one in runs]),
+            "behaviour": np.mean([one.behaviour for one in runs]),
+        }
+        row |= {key: round(float(value), 4) for key, value in means.items()}
+        rows.append(row | {"seconds": round(float(np.mean([one.seconds for one in runs])), 1)})
+    return rows
+
+
+def cells(sample: bool) -> list[Cell]:
+    tenth, one = Fraction(1, 10), Fraction(1)
+    if sample:
+        return [Cell("random", problems.random_mdp, 5_000, one, 2)]
+    icu = problems.icu_sepsis()
+    hard = ("auto", "best")
+    return [
+        *(Cell("grid", problems.grid, size, rho, 100) for size in (1_000, 5_000) for rho in (tenth, one)),
+        *(Cell("random", problems.random_mdp, size, rho, 100) for size in (1_000, 5_000) for rho in (tenth, one)),
+        *(Cell("icu-sepsis", lambda _: icu, 5_000, rho, 100) for rho in (tenth, one)),
+        *(Cell("icu-sepsis", lambda _: icu, 20_000, rho, 50) for rho in (tenth, one)),
+        *(Cell("icu-sepsis", lambda _: icu, 50_000, rho, 20, hard) for rho in (tenth, one)),
+        *(Cell("icu-sepsis", lambda _: icu, 200_000, rho, 10, hard) for rho in (tenth, one)),
+    ]
+
+
+def run(sample: bool, first: int = study.FIRST, problem: str | None = None, runs: int | None = None) -> bool:
+    """Whether the promise held in every cell."""
+    rows: list[Document] = []
+    for cell in cells(sample):
+        if problem in (None, cell.problem):
+            cell = cell if runs is None else replace(cell, runs=min(runs, cell.runs))
+            rows += summary(cell, list(measured(cell, first)))
+            for row in rows[-len(cell.policies) :]:
+                print(json.dumps(row, ensure_ascii=False), flush=True)
+        if not sample and problem is None:
+            SUMMARY.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return all(row["held"] >= PROMISED * row["runs"] for row in rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sample", action="store_true", help="a minute instead of hours; writes nothing")
+    parser.add_argument("--first", type=int, default=study.FIRST, help="the first seed")
+    parser.add_argument("--problem", help="only this one; writes nothing")
+    parser.add_argument("--runs", type=int, help="at most so many in each cell")
+    asked = parser.parse_args()
+    return 0 if run(asked.sample, asked.first, asked.problem, asked.runs) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,115 @@
+"""The tables and pictures of docs/utility.md, made from study.json and served.json alone."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from benchmarks.utility import served, study
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "utility.md"
+FIGURES: Final = PAGE.parent / "figures" / "utility"
+_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+_UNITS: Final = {"icu-sepsis": "survival", "paper's MDP": "v − v*"}  # others: the total reward of a trajectory
+
+Document = dict[str, Any]
+
+
+def read(path: Path) -> list[Document]:
+    rows: list[Document] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
+
+
+def write(rows: list[Document], promises: list[Document]) -> None:
+    """Every table into the page, every picture beside it."""
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), rows, promises), encoding="utf-8")
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    for problem in dict.fromkeys(row["problem"] for row in rows):
+        drawn(problem, [row for row in rows if row["problem"] == problem]).savefig(FIGURES / file(problem))
+
+
+def filled(page: str, rows: list[Document], promises: list[Document]) -> str:
+    """The page with what stands between the marks of each table replaced."""
+
+    def table(found: re.Match[str]) -> str:
+        name = found["name"]
+        made = _promised(promises) if name == "promises" else _measured([row for row in rows if row["problem"] == name])
+        return f"<!-- table: {name} -->\n{made}\n<!-- end -->"
+
+    return re.sub(r"<!-- table: (?P<name>[^>]+) -->\n.*?\n<!-- end -->", table, page, flags=re.DOTALL)
+
+
+def file(problem: str) -> str:
+    return re.sub("[^a-z]+", "-", problem.lower()) + ".png"
+
+
+def _measured(rows: Sequence[Document]) -> str:
+    """A line for each size and method; columns are ρ. Without privacy, ρ has no meaning."""
+    rhos = sorted({row["rho"] for row in rows if row["rho"] is not None})
+    lines = [["n", "method", *(f"ρ = {rho:g}" for rho in rhos)]]
+    for size, method in dict.fromkeys((row["size"], row["method"]) for row in rows):
+        found = {row["rho"]: row for row in rows if (row["size"], row["method"]) == (size, method)}
+        if None in found:
+            lines.append([_count(size), method, _cell(found[None]), *[""] * (len(rhos) - 1)])
+        else:
+            lines.append([_count(size), method, *(_cell(found.get(rho)) for rho in rhos)])
+    return _markdown(lines)
+
+
+def _promised(rows: Sequence[Document]) -> str:
+    lines = [["problem", "n", "ρ", "promised", "measured", "runs", ""]]
+    for row in rows:
+        kept = "held" if row["held"] else "**broken**"
+        lines.append([row["problem"], _count(row["size"]), row["rho"], row["goal"], _cell(row), str(row["runs"]), kept])
+    return _markdown(lines)
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def _cell(row: Document | None) -> str:
+    if row is None:
+        return ""
+    return f"{row['mean']:.4f}" if not row["error"] else f"{row['mean']:.4f} ± {row['error']:.4f}"
+
+
+def _markdown(lines: list[list[str]]) -> str:
+    head, *rest = ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *rest])
+
+
+def drawn(problem: str, rows: Sequence[Document]) -> Figure:
+    """`auto` and copying by ρ, a colour for each size; what is not private as lines across."""
+    figure = Figure(figsize=(6.4, 4.2), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    for colour, size in zip(_COLOURS, dict.fromkeys(row["size"] for row in rows), strict=False):
+        here = [row for row in rows if row["size"] == size]
+        for method, style in ((study.AUTO, "o-"), (study.MODE, "s:")):
+            found = [row for row in here if row["method"] == method and row["rho"] is not None]
+            x, y = [row["rho"] for row in found], [row["mean"] for row in found]
+            label = f"n = {_count(size)}" if method == study.AUTO else None
+            axes.errorbar(x, y, [row["error"] or 0.0 for row in found], fmt=style, color=colour, label=label, capsize=2)
+        for row in here:
+            if row["method"] in (study.NOT_PRIVATE, study.VAPVI):
+                axes.axhline(row["mean"], color=colour, linewidth=0.8, linestyle="--")
+    behaviour = np.mean([row["mean"] for row in rows if row["method"] == study.BEHAVIOUR])
+    axes.axhline(float(behaviour), color="0.4", linewidth=0.8, label="what made the data")
+    axes.plot([], [], "k--", linewidth=0.8, label="not private, same n")
+    axes.plot([], [], "ks:", label="copying the most frequent action")
+    axes.set(xscale="log", xlabel="ρ", ylabel=_UNITS.get(problem, "total reward"), title=problem)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7)
+    return figure
+
+
+def main() -> None:
+    write(read(study.SUMMARY), read(served.SUMMARY))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""`dp-fqe` by the kind of state: discrete states are counted (`fqe`), vector states regressed on (`fqe_vector`).
+
+One name, one set of parameters, one form of result; which of the two it is follows from the schema, which is public.
+"""
+
+from types import ModuleType
+from typing import Any, Final
+
+from discretion import errors
+from discretion.learning import fqe, fqe_vector, policy
+from discretion.learning.curator import Curator, Share, event_of
+from discretion.learning.trajectories import Discrete, Schema
+from discretion.privacy import events
+
+NAME: Final = fqe.NAME
+Parameters = fqe.Parameters
+
+
+def _of(schema: Schema) -> Any:
+    found: ModuleType = fqe if isinstance(schema.states, Discrete) else fqe_vector
+    return found
+
+
+def check(schema: Schema, parameters: fqe.Parameters) -> None:
+    """Refuse data that cannot be judged on, and parameters that are for the other kind of state."""
+    discrete = isinstance(schema.states, Discrete)
+    if discrete and (parameters.features is not None or parameters.time_groups != 1):
+        raise errors.InvalidParameter("features and time_groups are for vector states; leave them out.")
+    if not discrete and (parameters.way is not None or parameters.reach is not None):
+        raise errors.InvalidParameter("way and reach are for discrete states; leave them out.")
+    _of(schema).check(schema, parameters)
+
+
+def check_policy(schema: Schema, parameters: fqe.Parameters, judged: policy.Policy) -> None:
+    """Refuse a policy that was made for other data, or that cannot be judged with these parameters."""
+    if isinstance(schema.states, Discrete):
+        fqe.decisions(schema, judged)
+    else:
+        fqe_vector.check_policy(schema, parameters, judged)
+
+
+def resolved(schema: Schema, units: int, privacy: Share, parameters: fqe.Parameters) -> fqe.Parameters:
+    """With the choices of the public rule written out, so that a later rule changes no certificate."""
+    check(schema, parameters)
+    found: fqe.Parameters = _of(schema).resolved(schema, units, privacy, parameters)
+    return found
+
+
+def mechanisms(schema: Schema, units: int, privacy: Share, parameters: fqe.Parameters) -> list[events.Event]:
+    check(schema, parameters)
+    return [event_of(query, units) for query in _of(schema).queries(schema, units, privacy, parameters)]
+
+
+def evaluate(curator: Curator, privacy: Share, parameters: fqe.Parameters, judging: policy.Policy) -> fqe.Evaluation:
+    check(curator.schema, parameters)
+    found: fqe.Evaluation = _of(curator.schema).evaluate(curator, privacy, parameters, judging)
+    return found

@@ -1,0 +1,309 @@
+"""DP-FQE for vector states: what a policy would be worth, judged on other patients' data (see `fqe` for discrete ones).
+
+The kernel is assumed to be the same at every step, states to tell all that matters about what follows, and values to be
+linear in public features ψ of the state. The policy may decide by the step, in equal groups of steps.
+
+1. How often doctors act as the policy would, regressed on the features; each followed visit counts the inverse.
+2. V_h(x) = clip(base + ψᵀw_h), from the last step back: a round of sums of ψ·(r + V_{h+1}(x′) − prediction) each.
+3. Where the policy leads to, μ_h, from how features change: only to weigh the next.
+4. A score of each patient, V₁(x₁) + Σ ω·ψᵀG⁻¹μ_h·(r + V_{h+1}(x′) − V_h(x)) over followed visits. Its mean is the
+   value; errors of V count only as far as μ is wrong too.
+
+**Guarantee.** Everything released is ρ-zCDP together for replacing one patient.
+
+**The interval** has, at 90 %, the sampling and privacy noise of the mean score, both measured; the share `DOUBT` of the
+noise of V and of what the scores corrected; what cutting large scores may hide; and an allowance for decisions that
+are rare in the data, because there values are extrapolated: each may be off by a share of the spread of values. With
+few features the same share is larger. These are conventions, no theorems.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from discretion import errors
+from discretion.learning import features as maps
+from discretion.learning import fqe, occupancy, policy, transit_scores, transits
+from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget
+from discretion.learning.fqe import Evaluation, Parameters
+from discretion.learning.occupancy import Asker
+from discretion.learning.pooled import group_of
+from discretion.learning.sums import Statistic
+from discretion.learning.trajectories import FloatArray, Schema, Vector
+from discretion.learning.transits import Behaviour, Judged, Value
+
+LIMIT: Final = 1.5  # of the sizes of a patient's visits, in their mean
+MOVED: Final = 0.5  # of the limit: the radius of how features change
+EARNED: Final = 2.0  # deviations of a reward and roots of the limit: the radius of what values fail to predict
+BOUND: Final = 6.0  # deviations of a reward to which one failure is cut
+LIFT: Final = (0.2, 0.5)  # of the norm of noise: what is added to matrices for values, and for where they lead to
+DOUBT: Final = 0.5  # how wrong μ may be
+COARSE: Final = 1.1  # deviations of totals that a value linear in the columns alone may be wrong by
+UNFAMILIAR: Final = (28.0, 30.0)  # times `allowance`: of them, and of what was gained, where nobody follows the policy
+WIDTH: Final = Fraction(20, 10_000)  # of units·actions: what `features.usual` may take for units
+_TINY: Final = 1e-300
+
+
+def check(schema: Schema, parameters: Parameters) -> None:
+    assert isinstance(schema.states, Vector)
+    if parameters.features is not None:
+        maps.check(parameters.features, schema)
+    if parameters.time_groups > schema.horizon:
+        raise errors.InvalidParameter(f"time_groups can be at most the {schema.horizon} steps of the horizon.")
+
+
+def check_policy(schema: Schema, parameters: Parameters, judged: policy.Policy) -> None:
+    """Refuse a policy of other data, or one that decides by the step more finely than it is judged."""
+    if (judged.horizon, judged.states, judged.actions) != (schema.horizon, schema.states, schema.actions):
+        raise errors.InvalidParameter(
+            "The policy was made for another horizon, other states or other actions than the data's."
+        )
+    groups = group_of(schema, parameters.time_groups)
+    for step in range(1, schema.horizon):
+        if groups[step] == groups[step - 1] and not _alike(judged.rule, step - 1, step):
+            raise errors.InvalidParameter(
+                "The policy's decisions depend on the step more finely than time_groups says; raise time_groups "
+                "to its own groups of steps, or train one with stationary dynamics."
+            )
+
+
+def _alike(rule: policy.Table | policy.Linear | policy.Pooled, one: int, other: int) -> bool:
+    if isinstance(rule, policy.Table):
+        return bool((rule.decisions[one] == rule.decisions[other]).all())
+    if isinstance(rule, policy.Pooled):
+        return one * len(rule.groups) // rule.horizon == other * len(rule.groups) // rule.horizon
+    return False
+
+
+def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> Parameters:
+    """With the features that the public rule gives."""
+    check(schema, parameters)
+    check_budget(privacy)
+    if not isinstance(privacy, Concentrated):
+        raise errors.InvalidParameter("dp-fqe needs a zCDP budget: its statistics have no pure ε-DP form.")
+    if parameters.features is not None:
+        return parameters
+    assert isinstance(schema.states, Vector)
+    few = max(math.floor(units * schema.actions * WIDTH), 1)  # judging has no blocks of actions, but matrices
+    return replace(parameters, features=maps.usual(schema.states, schema.actions, few, privacy.rho))
+
+
+def _judged(schema: Schema, parameters: Parameters, judging: policy.Policy | None = None) -> Judged:
+    assert parameters.features is not None
+    return Judged(schema, parameters.features, judging, parameters.time_groups)
+
+
+def _values_plan(judged: Judged, rounds: int) -> list[tuple[Statistic, Fraction]]:
+    turns = [transit_scores.Targets(judged, round=turn) for turn in range(rounds)]
+    return [
+        (transit_scores.Moves(judged), Fraction(1, 2)),
+        *((turn, Fraction(1, 2 * rounds)) for turn in turns),
+    ]
+
+
+def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[Query]:
+    """Everything an evaluation asks, a pure function of what is public."""
+    parameters = resolved(schema, units, privacy, parameters)
+    judged, one = _judged(schema, parameters), Fraction(1)
+    score = transit_scores.Scores(judged)
+    plan: list[list[tuple[Statistic, Fraction]]] = [
+        [(transits.Sizes(judged), one)],
+        [(transits.Received(judged), one)],
+        [(transits.Followed(judged), one)],
+        [(transits.Everyone(judged), Fraction(1, 3)), (transits.Actions(judged), Fraction(2, 3))],
+        [(transit_scores.Starts(judged), one)],
+        _values_plan(judged, min(parameters.value_rounds, schema.horizon)),
+        [(transit_scores.ScoreSizes(judged, score), one)],
+        [(score, one)],
+    ]
+    whole = sum(parameters.shares)
+    return [
+        Query(statistic, privacy.part(Fraction(share, whole) * part))
+        for share, statistics in zip(parameters.shares, plan, strict=True)
+        for statistic, part in statistics
+    ]
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Means over units; never below what their noise could hide."""
+
+    length: float  # visits of a trajectory
+    features: float  # Σ‖ψ‖²
+    reward: float  # the mean of a step
+    deviation: float  # of a step's reward
+
+
+def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: policy.Policy) -> Evaluation:
+    schema, units = curator.schema, curator.units
+    check_policy(schema, parameters, judging)
+    parameters = resolved(schema, units, privacy, parameters)
+    asked = queries(schema, units, privacy, parameters)
+    asker = Asker(curator, {query.statistic.name: query.share for query in asked})
+    judged = _judged(schema, parameters, judging)
+    sizing = asker.ask(transits.Sizes(judged))
+    received = _received(asker, judged)
+    sizes = _sizes(asker, sizing, received)
+    judged = replace(judged, limit=LIMIT * sizes.features)
+    judged = replace(judged, behaviour=_behaviour(asker, judged))
+    return _Estimator(asker, judged, sizes, received, parameters).judgement()
+
+
+def _received(asker: Asker, judged: Judged) -> fqe.Received:
+    low, high = occupancy.total_range(asker.schema)
+    mean, error, deviation = fqe.moments(asker.ask(transits.Received(judged, low, high)), asker.units)
+    half = (high - low) / 2
+    return fqe.Received((high + low) / 2 + half * mean, half * error, half * deviation)
+
+
+def _sizes(asker: Asker, answer: Answer, received: fqe.Received) -> _Sizes:
+    scale = asker.schema.horizon * asker.schema.per_unit / asker.units
+    floor, found = occupancy.deviation(answer) * scale, [float(value) * scale for value in answer.values]
+    visits = max(found[0], 2 * floor, 1.0)
+    several = [min(max(value / asker.schema.horizon, 1.0), visits) for value in found[3:]]
+    length = visits / math.prod(several)
+    reward = min(max(received.mean / length, -1.0), 1.0)
+    variance = max(max(found[2], floor) / visits - reward**2, 1e-4)
+    return _Sizes(length, min(max(found[1], 2 * floor, 0.05), visits), reward, math.sqrt(min(variance, 0.25)))
+
+
+def noise_norm(answer: Answer) -> float:
+    """About the norm of a p × p noise."""
+    return 2 * math.sqrt(answer.event.shape[-1]) * occupancy.deviation(answer)
+
+
+def _inverse(matrix: FloatArray, lift: float) -> FloatArray:
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors / (np.maximum(eigenvalues, 0.0) + lift)) @ vectors.T)
+
+
+def _one(features: maps.Blocks) -> FloatArray:
+    """ψᵀone is nearly 1."""
+    psi = features.psi(maps.reference(features.vector, 512)) / maps.ONE
+    return np.asarray(np.linalg.solve(psi.T @ psi + 1e-6 * len(psi) * np.eye(features.width), psi.sum(axis=0)))
+
+
+def _behaviour(asker: Asker, judged: Judged) -> Behaviour:
+    """Each action's frequency, and how its share differs by the features."""
+    gram, taken = asker.ask(transits.Everyone(judged)), asker.ask(transits.Actions(judged))
+    one, sums = _one(judged.features), taken.values * judged.limit
+    counts = np.maximum(sums @ one, 1.0)
+    frequencies = counts / counts.sum()
+    excess = sums - frequencies[:, None] * sums.sum(axis=0)
+    ridge = 0.1 + LIFT[1] * noise_norm(gram) * judged.limit
+    return Behaviour(frequencies, excess @ _inverse(gram.values * judged.limit, ridge))
+
+
+class _Estimator:
+    """Holds released numbers only; g groups of steps, p features."""
+
+    def __init__(
+        self, asker: Asker, judged: Judged, sizes: _Sizes, received: fqe.Received, parameters: Parameters
+    ) -> None:
+        self.asker, self.judged, self.sizes, self.received, self.parameters = asker, judged, sizes, received, parameters
+        schema = asker.schema
+        self.groups, self.horizon = group_of(schema, judged.groups), schema.horizon
+        self.rounds = min(parameters.value_rounds, schema.horizon)
+        gram = asker.ask(transits.Followed(judged))
+        self.gram, self.noise = gram.values * judged.limit, noise_norm(gram) * judged.limit
+        self.inverse = np.stack([_inverse(each, 0.1 + LIFT[0] * self.noise) for each in self.gram])
+        self.unsure = 0.0  # of the sums of a round: the deviation of noise
+        self.values = self._values()
+        self.occupancy = self._occupancy()  # (H, p) μ
+
+    def _range(self, steps: int) -> tuple[float, float]:
+        low, high = occupancy.total_range(self.asker.schema)
+        least = self.asker.schema.low / self.asker.schema.width
+        return max(low, steps * least), min(high, steps * (least + 1.0))
+
+    def _values(self) -> tuple[Value, ...]:  # H + 1
+        weights = np.zeros((self.horizon + 1, self.judged.features.width))
+        found = [Value(0.0, weights[-1], 0.0, 0.0)]
+        radius = EARNED * self.sizes.deviation * math.sqrt(self.judged.limit)
+        shared = {"centre": self.sizes.reward, "bound": BOUND * self.sizes.deviation, "radius": radius}
+        for turn in range(self.rounds):
+            step = self.horizon - 1 - turn
+            group = int(self.groups[step])
+            asked = transit_scores.Targets(self.judged, found[-1], group, round=turn, **shared)
+            answer = self.asker.ask(asked)
+            self.unsure = occupancy.deviation(answer) * radius
+            weights[step] = weights[step + 1] + self.inverse[group] @ (answer.values * radius)
+            found.append(Value(found[-1].base + self.sizes.reward, weights[step], *self._range(turn + 1)))
+        self._extrapolate(weights, found)
+        return tuple(reversed(found))
+
+    def _extrapolate(self, weights: FloatArray, found: list[Value]) -> None:
+        """Beyond the rounds: what one adds, shrinking on as it did last."""
+        step = self.horizon - self.rounds
+        if step <= 0:
+            return
+        last, before = weights[step] - weights[step + 1], weights[step + 1] - weights[step + 2]
+        ratio = min(max(float(last @ before) / max(float(before @ before), _TINY), 0.0), 1.0)
+        added = self.sizes.reward
+        for index in range(step - 1, -1, -1):
+            last, added = last * ratio, added * ratio
+            weights[index] = weights[index + 1] + last
+            found.append(Value(found[-1].base + added, weights[index], *self._range(self.horizon - index)))
+
+    def _occupancy(self) -> FloatArray:  # (H, p)
+        starts = self.asker.ask(transit_scores.Starts(self.judged))
+        radius = MOVED * self.judged.limit
+        moves = self.asker.ask(transit_scores.Moves(self.judged, radius))
+        lift = 0.1 + LIFT[1] * max(self.noise, noise_norm(moves) * radius)
+        self.steady = np.stack([_inverse(each, lift) for each in self.gram])
+        change = [inverse @ (m * radius) for inverse, m in zip(self.steady, moves.values, strict=True)]
+        found = np.empty((self.horizon, len(starts.values)))
+        found[0] = starts.values / self.asker.units
+        for step in range(1, self.horizon):
+            before = found[step - 1]
+            found[step] = before + change[self.groups[step - 1]].T @ before
+        return found
+
+    def judgement(self) -> Evaluation:
+        asker, units = self.asker, self.asker.units
+        weights = np.einsum("hij,hj->hi", self.steady[self.groups], self.occupancy)
+        centre = self._expected()
+        score = transit_scores.Scores(self.judged, self.values, weights * units, centre, 1024.0)
+        histogram = asker.ask(transit_scores.ScoreSizes(self.judged, score))
+        radius, hidden = fqe.radius_of(asker, histogram, score, self._scale(weights * units))
+        answer = asker.ask(replace(score, radius=radius))
+        mean, error, _ = fqe.moments(answer, units)
+        start, known = (4 * float(number) / units for number in answer.values[2:])
+        unsure = 4 * occupancy.deviation(answer) / units
+        share = self._supported(weights, known - unsure)
+        noise = DOUBT * self.unsure * math.sqrt(float((weights**2).sum()))
+        half = fqe.QUANTILE * fqe.INFLATION * math.hypot(radius * error, noise) + hidden
+        value = centre + radius * mean
+        half += DOUBT * radius * max(abs(mean - start) - unsure, 0.0) + self._allowance(share, value)
+        return fqe.scaled(asker.schema, value, half, self.received, share)
+
+    def _expected(self) -> float:
+        """What the values say of the patients' start."""
+        low, high = self._range(self.horizon)
+        first = self.values[0]
+        return min(max(float(first.base + self.occupancy[0] @ first.weights), low), high)
+
+    def _supported(self, weights: FloatArray, known: float) -> float:
+        """The share of the policy's decisions that doctors take as often as by chance, one less frequent counting in
+        proportion. Weights that add up to less than a stay were lost in noise, and with them what they stood for."""
+        one = _one(self.judged.features)
+        total = float(np.einsum("hi,hij,j->", weights, self.gram[self.groups], one))
+        return min(max(known * self.horizon / max(total, self.sizes.length), 0.0), 1.0)
+
+    def _allowance(self, share: float, value: float) -> float:
+        """For what a linear value may get wrong: everywhere with few features, and where the policy is on its own, the
+        more so if it seems to be worth much more or less than what clinicians did."""
+        finer = self.judged.features.width / (len(self.judged.features.vector.columns) + 1)
+        gained = abs(value - self.received.mean)
+        alone = UNFAMILIAR[0] * self.received.deviation + UNFAMILIAR[1] * gained
+        return self.received.deviation * COARSE / finer + self.parameters.allowance * (1 - share) ** 3 * alone
+
+    def _scale(self, weights: FloatArray) -> tuple[float, float]:
+        """A large score, and the mean square of scores, about."""
+        low, high = occupancy.total_range(self.asker.schema)
+        square = float(np.einsum("hi,hij,hj->", weights, self.gram[self.groups], weights)) / self.asker.units
+        size = math.sqrt(max(square, 0.0))
+        return min(4 * size * self.received.deviation, 16 * (high - low)), size**2 * self.received.deviation**2

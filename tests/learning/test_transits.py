@@ -1,0 +1,367 @@
+"""The sums that a policy of vector states is judged with: no patient moves them further than they say, bit for bit."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discretion import errors
+from discretion.learning import features as maps
+from discretion.learning import policy, scores, sums, transit_scores, transits
+from discretion.learning.terms import Hinge, Missing, Product
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Schema, Trajectories, Vector
+
+HORIZON, ACTIONS = 5, 2
+VECTOR = Vector(("a", "b"), ((-1.0, 3.0), (0.0, 10.0)), missing=("b",))
+PLAIN = maps.Blocks(VECTOR, ACTIONS, ("1", "a", "b"))
+RICH = maps.Blocks(
+    VECTOR, ACTIONS, ("1", "a", Hinge("b", 2.5, "above"), Product(("a", Hinge("b", 5.0, "below"))), Missing("b"))
+)
+MAPS = pytest.mark.parametrize("features", [PLAIN, RICH], ids=["plain", "rich"])
+PER_UNIT = pytest.mark.parametrize("per_unit", [1, 3])
+Unit = dict[str, Any]
+
+
+def schema_of(per_unit: int = 1, **fields: Any) -> Schema:
+    return Schema(HORIZON, VECTOR, ACTIONS, reward=(-1.0, 2.0), per_unit=per_unit, **fields)
+
+
+def judging(groups: int = 1, seed: int = 0) -> policy.Policy:
+    """Decides by the state, differently in each group of steps."""
+    rng, shape = np.random.default_rng(seed), (ACTIONS, PLAIN.width)
+    learned = tuple(
+        scores.Score(0.0, 0.0, True, rng.normal(size=shape), np.zeros(shape), np.full(ACTIONS, 0.5))
+        for _ in range(groups)
+    )
+    return policy.Policy("any", HORIZON, VECTOR, ACTIONS, policy.Pooled(PLAIN, learned, HORIZON, 3.0))
+
+
+def always(action: int) -> policy.Policy:
+    weights = np.zeros((ACTIONS, PLAIN.width))
+    learned = scores.Score(0.0, 0.0, False, weights, weights, np.eye(ACTIONS)[action])
+    return policy.Policy("any", HORIZON, VECTOR, ACTIONS, policy.Pooled(PLAIN, (learned,), HORIZON, 3.0))
+
+
+def judged_of(features: maps.Blocks, schema: Schema, groups: int = 1, limit: float = 2.0) -> transits.Judged:
+    slopes = np.random.default_rng(9).normal(size=(ACTIONS, features.width)) * 0.4
+    behaviour = transits.Behaviour(np.array([0.6, 0.4]), slopes)
+    return transits.Judged(schema, features, judging(groups), groups, limit, behaviour)
+
+
+def values(features: maps.Blocks, size: float = 1.0, wild: bool = False) -> tuple[transits.Value, ...]:
+    rng = np.random.default_rng(4)
+    weights = rng.normal(size=(HORIZON + 1, features.width)) * size
+    if wild:  # what a learner hands over may be anything
+        weights[0, 0], weights[1, 1] = np.nan, np.inf
+    base = np.append(rng.normal(size=HORIZON), 0.0)
+    return tuple(transits.Value(float(b), w, -9.0, 9.0) for b, w in zip(base, weights, strict=True))
+
+
+def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, limit: float = 2.0) -> list[Any]:
+    judged = judged_of(features, schema, groups, limit)
+    weights = np.random.default_rng(5).normal(size=(HORIZON, features.width)) * 3
+    tame, wild = values(features), values(features, 50.0, wild=True)
+    scored = [
+        transit_scores.Scores(judged, tame, weights, 0.3, 2.0),
+        transit_scores.Scores(judged, wild, np.where(weights > 2, np.nan, weights), np.nan, 0.1),
+    ]
+    return [
+        transits.Sizes(judged),
+        transits.Received(judged, -5 / 3, 10 / 3),
+        transits.Everyone(judged),
+        transits.Actions(judged),
+        transits.Followed(judged),
+        transit_scores.Starts(judged),
+        transit_scores.Moves(judged, 0.4),
+        transit_scores.Targets(judged, None, 0, 0.1, 1.0, 0.5),
+        transit_scores.Targets(judged, tame[1], groups - 1, 0.1, 2.0, 0.7, 1),
+        transit_scores.Targets(judged, wild[1], 0, np.inf, 0.0, np.nan, 2),
+        *scored,
+        *(transit_scores.ScoreSizes(judged, score) for score in scored),
+    ]
+
+
+def dataset(schema: Schema, units: Sequence[Unit], positions: Any = None) -> Trajectories:
+    size = [unit["actions"].shape[1] for unit in units]
+    positions = np.repeat(np.arange(len(units)) if positions is None else positions, size)
+    steps: dict[str, Any] = {
+        k: np.concatenate([unit[k] for unit in units], axis=1) for k in ("states", "actions", "rewards")
+    }
+    rest: dict[str, Any] = {k: np.concatenate([unit[k] for unit in units]) for k in ("lengths", "endings", "final")}
+    return Trajectories(schema, len(units), [Block(units=positions, **steps, **rest)])
+
+
+def totals(measured: Sequence[Any], data: Trajectories) -> list[Any]:
+    with np.errstate(all="ignore"):  # as the curator does
+        return sums.totals(measured, data)
+
+
+WILD = [np.nan, np.inf, -np.inf, -1.0, 0.0, 3.0, 10.0, 1e300]
+
+
+def wild(rng: np.random.Generator, per_unit: int, tame: bool = False) -> Unit:
+    count = int(rng.integers(0, per_unit + 2)) if not tame else per_unit
+    shape = (HORIZON, count)
+
+    def states(*size: int) -> Any:
+        inside = rng.uniform(VECTOR.low, VECTOR.high, (*size, 2))
+        return inside if tame else np.where(rng.random(inside.shape) < 0.3, rng.choice(WILD, inside.shape), inside)
+
+    return {
+        "states": states(*shape),
+        "actions": rng.integers(0 if tame else -1, ACTIONS + (not tame), shape),
+        "rewards": np.where(rng.random(shape) < 0.3, rng.choice(WILD, shape), rng.choice([-1.0, 2.0], (1, count))),
+        "lengths": np.full(count, HORIZON) if tame else rng.integers(-1, HORIZON + 3, count),
+        "endings": np.full(count, CUT_BEFORE) if tame else rng.integers(ENDED, 4, count),
+        "final": states(count),
+    }
+
+
+def steady(
+    state: tuple[float, float],
+    action: int,
+    reward: float,
+    copies: int = 1,
+    ending: int = CUT_BEFORE,
+    final: tuple[float, float] | None = None,
+    length: int = HORIZON,
+) -> Unit:
+    """The same record at every step of every trajectory."""
+    return {
+        "states": np.tile(np.array(state), (HORIZON, copies, 1)),
+        "actions": np.full((HORIZON, copies), action),
+        "rewards": np.full((HORIZON, copies), reward),
+        "lengths": np.full(copies, length),
+        "endings": np.full(copies, ending),
+        "final": np.tile(np.array(final or state), (copies, 1)),
+    }
+
+
+def moved(statistic: Any, before: Any, after: Any) -> Fraction:
+    """The squared movement as a part of what is stated, exactly."""
+    change = [int(x) for x in (after.astype(object) - before.astype(object)).ravel()]
+    return Fraction(sum(x * x for x in change)) * statistic.resolution**2 / statistic.squared_sensitivity
+
+
+class TestNeverExceeded:
+    @MAPS
+    @PER_UNIT
+    @pytest.mark.parametrize("groups", [1, 2])
+    def test_no_replaced_patient_moves_a_statistic_further_than_it_says(
+        self, features: maps.Blocks, per_unit: int, groups: int
+    ) -> None:
+        rng, schema = np.random.default_rng([per_unit, groups]), schema_of(per_unit)
+        measured = [s for limit in (0.4, 3.0, np.nan) for s in statistics(features, schema, groups, limit)]
+        for trial in range(20):
+            patients = [wild(rng, per_unit, tame=trial % 2 == 0) for _ in range(3)]
+            before = totals(measured, dataset(schema, patients))
+            after = totals(measured, dataset(schema, [patients[0], wild(rng, per_unit), patients[2]]))
+            assert max(map(moved, measured, before, after)) <= 1
+
+    @MAPS
+    @PER_UNIT
+    def test_no_two_patients_at_the_extremes_are_further_apart(self, features: maps.Blocks, per_unit: int) -> None:
+        schema = schema_of(per_unit, total=(-9.0, 9.0))
+        measured = [s for limit in (0.5, 50.0) for s in statistics(features, schema, 1, limit)]
+        corners = itertools.product([(-1.0, 0.0), (3.0, 10.0), (3.0, 0.0), (1.0, np.nan)], (0, 1), (-1.0, 2.0))
+        alone = [totals(measured, dataset(schema, [steady(*corner, copies=per_unit)])) for corner in corners]
+        for one, other in itertools.combinations(alone, 2):
+            assert max(map(moved, measured, one, other)) <= 1
+
+    @settings(deadline=None, max_examples=60)
+    @given(seed=st.integers(0, 10**6), limit=st.floats(1e-3, 30), per_unit=st.integers(1, 4))
+    def test_no_gram_matrix_of_a_patient_has_a_trace_above_one(self, seed: int, limit: float, per_unit: int) -> None:
+        schema = schema_of(per_unit)
+        judged = judged_of(RICH, schema, 1, limit)
+        data = dataset(schema, [wild(np.random.default_rng(seed), per_unit)])
+        for total in totals([transits.Everyone(judged), transits.Followed(judged)], data):
+            trace = sum(int(x) for x in np.trace(total.reshape(-1, RICH.width, RICH.width), axis1=1, axis2=2))
+            assert trace <= maps.ONE**2
+
+
+class TestReached:
+    """The controls: were any of these bounds stated a hundredth lower, one of these would fail."""
+
+    @PER_UNIT
+    def test_two_patients_are_as_far_apart_as_each_sum_says(self, per_unit: int) -> None:
+        schema = schema_of(per_unit)
+        features = maps.Blocks(VECTOR, ACTIONS, ("a",))
+        judged = transits.Judged(schema, features, always(0), 1, 1.0)
+        low, high = (-1.0, 0.0), (3.0, 0.0)
+        ends = (steady(low, 0, 0.0, per_unit), steady(high, 0, 0.0, per_unit))
+        pay = (steady(high, 0, -1.0, per_unit), steady(high, 0, 2.0, per_unit))
+        value = transits.Value(0.0, np.array([50.0]), -50.0, 50.0)
+        score = transit_scores.Scores(judged, (value,) * (HORIZON + 1), np.full((HORIZON, 1), 50.0))
+        worst: list[tuple[Any, Unit, Unit]] = [
+            (transits.Received(judged, -5 / 3, 10 / 3), *pay),
+            (transit_scores.Starts(judged), *ends),
+            (transits.Actions(judged), *ends),
+            (score, *ends),
+            (transit_scores.ScoreSizes(judged, replace(score, centre=-50.0)), *ends),
+        ]
+        for statistic, one, other in worst:
+            assert Fraction(99, 100) < self._share(statistic, one, other) <= 1, statistic.name
+
+    def _share(self, statistic: Any, one: Unit, other: Unit) -> Fraction:
+        first, second = (totals([statistic], dataset(statistic.schema, [unit]))[0] for unit in (one, other))
+        return moved(statistic, first, second)
+
+    @pytest.mark.parametrize("kind", [transits.Everyone, transits.Followed])
+    def test_gram_matrices_of_unlike_states_are_as_far_apart_as_they_say(self, kind: Any) -> None:
+        """Two states whose features are at right angles, each as long as the limit."""
+        schema = schema_of()
+        judged = transits.Judged(schema, maps.Blocks(VECTOR, ACTIONS, ("a", "b")), always(0), 1, 1.0)
+        ends = (steady((3.0, 0.0), 0, 0.0), steady((3.0, 10.0), 0, 0.0))
+        assert Fraction(99, 100) < self._share(kind(judged), *ends) <= 1
+
+    @PER_UNIT
+    def test_moves_and_targets_reach_their_bound_from_both_sides(self, per_unit: int) -> None:
+        schema = schema_of(per_unit)
+        judged = transits.Judged(schema, maps.Blocks(VECTOR, ACTIONS, ("a", "b")), always(0), 1, 1.0)
+        here = (3.0, 5.0)
+        ways = [steady(here, 0, 0.0, per_unit, final=far, length=1) for far in ((3.0, 10.0), (3.0, 0.0))]
+        assert Fraction(99, 100) < self._share(transit_scores.Moves(judged, 0.1), *ways) <= 1
+        value = transits.Value(0.0, np.array([0.0, 50.0]), -50.0, 50.0)
+        assert Fraction(99, 100) < self._share(transit_scores.Targets(judged, value, 0, 0.0, 100.0), *ways) <= 1
+
+
+class TestPurity:
+    @MAPS
+    def test_sums_do_not_depend_on_order_or_blocks_or_company(self, features: maps.Blocks) -> None:
+        rng, schema = np.random.default_rng(3), schema_of(2)
+        measured = statistics(features, schema, 2)
+        patients = [wild(rng, 2, tame=index % 3 == 0) for index in range(40)]
+        together = totals(measured, dataset(schema, patients))
+        order = rng.permutation(40)
+        permuted = totals(measured, dataset(schema, [patients[index] for index in order], order))
+        apart = [totals(measured, dataset(schema, [patient])) for patient in patients]
+        for index, total in enumerate(together):
+            assert (total == permuted[index]).all()
+            assert (total == sum(one[index] for one in apart)).all()
+
+    def test_many_patients_are_looked_at_in_pieces_with_the_same_sums(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng, schema = np.random.default_rng(4), schema_of(2)
+        measured = statistics(RICH, schema)
+        data = dataset(schema, [wild(rng, 2) for _ in range(30)])
+        whole = totals(measured, data)
+        monkeypatch.setattr(transits, "_ENTRIES", 60)
+        monkeypatch.setattr(transits, "_RECORDS", 7)
+        for one, other in zip(whole, totals(measured, data), strict=True):
+            assert (one == other).all()
+
+    def test_what_is_counted_is_something(self) -> None:
+        schema = schema_of(2)
+        patients = [wild(np.random.default_rng(seed), 2, tame=True) for seed in range(20)]
+        for statistic, total in zip(
+            statistics(RICH, schema), totals(statistics(RICH, schema), dataset(schema, patients)), strict=True
+        ):
+            assert total.any() or statistic.name.endswith("round 3")  # of which nothing is a number
+
+
+class TestWithin:
+    @settings(max_examples=80, deadline=None)
+    @given(seed=st.integers(0, 2**32 - 1), limit=st.floats(0.1, 5.0))
+    def test_whether_a_visit_is_taken_does_not_depend_on_later_ones(self, seed: int, limit: float) -> None:
+        rng = np.random.default_rng(seed)
+        units = np.sort(rng.integers(0, 4, 30))
+        sizes, counted = rng.integers(1, maps.ONE**2, 30), rng.random(30) < 0.7
+        taken = transits.within(units, sizes, counted, limit)
+        cut = int(rng.integers(1, 30))
+        assert (transits.within(units[:cut], sizes[:cut], counted[:cut], limit) == taken[:cut]).all()
+        assert not (taken & ~counted).any()
+        for unit in range(4):
+            mine = np.flatnonzero(counted & (units == unit))
+            assert sizes[taken & (units == unit)].sum() <= limit * maps.ONE**2
+            assert taken[mine].tolist() == sorted(taken[mine].tolist(), reverse=True)
+
+
+class TestValues:
+    """The sums themselves, record by record in floating point."""
+
+    def _records(self, patient: Unit, features: maps.Blocks, judged: policy.Policy) -> list[Any]:
+        path = np.concatenate([patient["states"][:, 0], patient["final"]])
+        found = []
+        for step in range(HORIZON):
+            psi, following = (features.psi(path[i : i + 1])[0] / 2**16 for i in (step, step + 1))
+            action = int(judged.judge(step + 1, path[step : step + 1])[0][0])
+            raw = patient["rewards"][step, 0]
+            reward = min(max(0.0 if math.isnan(raw) else raw, -1.0), 2.0) / 3.0
+            found.append((psi, following, reward, action == patient["actions"][step, 0]))
+        return found
+
+    def test_followed_visits_are_weighed_and_summed(self) -> None:
+        rng, schema = np.random.default_rng(6), schema_of()
+        judged = judged_of(RICH, schema, 1, 100.0)
+        assert judged.behaviour is not None
+        assert judged.policy is not None
+        value = values(RICH)[1]
+        asked = [
+            transits.Followed(judged),
+            transit_scores.Moves(judged, 100.0),
+            transit_scores.Targets(judged, value, 0, 0.2, 50.0, 100.0),
+            transit_scores.Starts(judged),
+        ]
+        patients = [wild(rng, 1, tame=True) for _ in range(6)]
+        gram, change, target, start = (np.zeros(s.shape) for s in asked)
+        for patient in patients:
+            records = self._records(patient, RICH, judged.policy)
+            start += records[0][0]
+            for psi, following, reward, follows in records:
+                if follows:
+                    raw = psi[None] * 2**16
+                    own = np.array([patient["actions"][len(records) - 1, 0]])
+                    action = self._action(patient, psi, records, judged)
+                    share = float(judged.behaviour.of(raw, np.full_like(own, action))[0])
+                    weight = math.floor(64 / share) / 64
+                    gram[0] += weight * np.outer(psi, psi)
+                    change[0] += weight * np.outer(psi, following - psi)
+                    error = reward + float(value.of(following[None] * 2**16)[0]) - float(value.predicted(raw)[0]) - 0.2
+                    target += weight * psi * error
+        found = totals(asked, dataset(schema, patients))
+        assert found[0] / 2.0**32 * 100.0 == pytest.approx(gram, abs=2e-2)
+        assert found[1] / 2.0**20 * 100.0 == pytest.approx(change, abs=2e-2)
+        assert found[2] / 2.0**20 * 100.0 == pytest.approx(target, abs=0.1)
+        assert found[3] / 2.0**16 == pytest.approx(start, abs=1e-3)
+        assert gram.any()
+
+    def _action(self, patient: Unit, psi: Any, records: list[Any], judged: transits.Judged) -> int:
+        (step,) = [index for index, record in enumerate(records) if record[0] is psi]
+        return int(patient["actions"][step, 0])
+
+    def test_a_perfect_value_leaves_nothing_to_correct(self) -> None:
+        """With V_h = (H − h)/3 of a reward of one third a step, every score is V₁."""
+        schema = schema_of()
+        judged = transits.Judged(schema, PLAIN, always(0), 1, 100.0)
+        exact = tuple(transits.Value((HORIZON - h) / 3, np.zeros(3), 0.0, 9.0) for h in range(HORIZON + 1))
+        score = transit_scores.Scores(judged, exact, np.ones((HORIZON, 3)), 0.0, 8.0)
+        (found,) = totals([score], dataset(schema, [steady((1.0, 5.0), 0, 1.0)]))
+        assert found[0] / 2.0**20 * 8 == pytest.approx(5 / 3, abs=1e-4)
+        assert found[2] / 2.0**20 * 32 == pytest.approx(5 / 3, abs=1e-4)
+
+    def test_the_end_is_worth_nothing_and_an_unknown_successor_does_not_count(self) -> None:
+        schema = schema_of()
+        judged = transits.Judged(schema, PLAIN, always(0), 1, 100.0)
+        value = transits.Value(3.0, np.zeros(3), 0.0, 9.0)
+        target = transit_scores.Targets(judged, value, 0, 0.0, 10.0, 10.0)
+        ended, unknown = (steady((3.0, 10.0), 0, 0.0, ending=ending, length=1) for ending in (ENDED, CUT))
+        psi = PLAIN.psi(np.array([[3.0, 10.0]]))[0] / 2**16
+        assert totals([target], dataset(schema, [ended]))[0] / 2.0**20 * 10 == pytest.approx(-3.0 * psi, abs=1e-2)
+        assert not totals([target], dataset(schema, [unknown]))[0].any()
+
+
+class TestRefusals:
+    def test_a_patient_with_more_records_than_can_be_summed_is_refused(self) -> None:
+        with pytest.raises(errors.ProblemTooLarge, match="records"):
+            transits.Judged(Schema(10_000, VECTOR, ACTIONS, per_unit=1000), PLAIN)
+
+    def test_a_map_of_other_columns_is_refused(self) -> None:
+        other = Vector(("a",), ((0.0, 1.0),))
+        with pytest.raises(errors.InvalidFeatures, match="other state columns"):
+            transits.Judged(Schema(HORIZON, other, ACTIONS), PLAIN)
