@@ -70,41 +70,38 @@ class TestShortened:
     @given(st.integers(0, 2**32), st.floats(0.0, 50.0))
     def test_no_vector_is_longer_than_one_in_exact_integers(self, seed: int, bits: float) -> None:
         found = vectors(np.random.default_rng(seed), 9, 2.0**bits)
-        short = clipped.shortened(found)
+        short = found.shortened
         for owner in set(found.owners.tolist()):
             assert sum(int(x) ** 2 for x in short[found.owners == owner]) <= ONE**2
 
     @given(st.integers(0, 2**32), st.floats(0.0, 50.0))
     def test_no_entry_grows_or_changes_its_sign(self, seed: int, bits: float) -> None:
         found = vectors(np.random.default_rng(seed), 9, 2.0**bits)
-        short = clipped.shortened(found)
+        short = found.shortened
         assert (np.abs(short) <= np.abs(found.sums)).all()
         assert (short * found.sums >= 0).all()
 
     def test_a_vector_of_length_one_or_less_stays_as_it_is(self) -> None:
         sums_ = np.array([0.6 * 65530, 0.8 * 65530, 12.0]).round()
         found = clipped._Vectors(np.array([0, 0, 1]), np.array([3, 5, 3]), sums_)
-        assert (clipped.shortened(found) == sums_).all()
+        assert (found.shortened == sums_).all()
 
     def test_a_longer_one_keeps_its_direction_and_nearly_all_of_length_one(self) -> None:
         found = clipped._Vectors(np.array([0, 0]), np.array([0, 1]), np.array([3.0, 4.0]) * 2.0**30)
-        short = clipped.shortened(found)
+        short = found.shortened
         np.testing.assert_allclose(short, [0.6 * ONE, 0.8 * ONE], atol=4)
 
-    def test_what_rounds_beyond_length_one_is_made_shorter(self) -> None:
+    def test_what_rounds_beyond_length_one_is_made_shorter(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A norm computed in floating point may be a little too small; the integers decide."""
-
-        class TooShort(clipped._Vectors):
-            @property
-            def norms(self) -> Any:
-                return super().norms * (1 - 1e-3)
-
-        short = clipped.shortened(TooShort(np.array([0, 0]), np.array([0, 1]), np.array([3.0, 4.0]) * 2.0**30))
+        measured = sums._squared
+        wrong = iter([1 - 2e-3])
+        monkeypatch.setattr(sums, "_squared", lambda *given: measured(*given) * next(wrong, 1.0))
+        short = sums.shortened(np.array([3.0, 4.0]) * 2.0**30, np.array([0, 0]), ONE)
         assert ONE**2 * (1 - 1e-3) < (short**2).sum() <= ONE**2
 
     def test_nobody_makes_nothing(self) -> None:
         nobody = np.empty(0, dtype=np.int64)
-        assert clipped.shortened(clipped._Vectors(nobody, nobody, np.empty(0))).shape == (0,)
+        assert clipped._Vectors(nobody, nobody, np.empty(0)).shortened.shape == (0,)
 
 
 class TestSensitivity:

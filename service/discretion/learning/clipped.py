@@ -52,6 +52,11 @@ class _Vectors:
     def norms(self) -> FloatArray:  # (units,)
         return np.sqrt(np.bincount(self.owners, weights=self.sums * self.sums))
 
+    @property
+    def shortened(self) -> FloatArray:  # (E,) integers
+        """Every unit's vector at most 2¹⁶ long."""
+        return sums.shortened(self.sums, self.owners, ONE)
+
 
 def _vectors(positions: IntArray, cells: IntArray, values: FloatArray, size: int) -> _Vectors:
     """Integers below 2⁵³ add up exactly in float64, in any order."""
@@ -59,18 +64,6 @@ def _vectors(positions: IntArray, cells: IntArray, values: FloatArray, size: int
     owners = np.unique(keys // size, return_inverse=True)[1]
     sums: FloatArray = np.bincount(inverse, weights=values, minlength=len(keys)).astype(np.float64)
     return _Vectors(owners, keys % size, sums)
-
-
-def shortened(vectors: _Vectors) -> FloatArray:  # (E,) integers
-    """Every unit's vector at most 2¹⁶ long, in exact integers."""
-    factors = np.minimum(1.0, ONE / np.maximum(vectors.norms, 1.0))
-    short = np.trunc(vectors.sums * factors[vectors.owners])
-    while True:
-        squares = np.bincount(vectors.owners, weights=short * short)  # near 2³² at most, so exact
-        over = (squares > ONE * ONE)[vectors.owners]
-        if not over.any():
-            return short
-        short[over] = np.trunc(short[over] * (1 - 1 / ONE))  # every entry but 0 moves, so this ends
 
 
 def _integers(values: FloatArray, radius: float) -> FloatArray:
@@ -147,7 +140,7 @@ class _Clipped:
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         vectors = self.vectors(block)
-        partial += np.bincount(vectors.cells, weights=shortened(vectors), minlength=len(partial)).astype(np.int64)
+        partial += np.bincount(vectors.cells, weights=vectors.shortened, minlength=len(partial)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,16 +102,8 @@ def _places(keys: tuple[IntArray, ...]) -> IntArray:
 def shortened(units: IntArray, cells: IntArray, whole: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
     """Each unit's vector of integers, shortened until its integer length is at most ONE: cells and entries."""
     keys, inverse = np.unique(units * size + cells, return_inverse=True)
-    owners, entries = keys // size, np.bincount(inverse, weights=whole, minlength=len(keys)).astype(np.float64)
-    count = int(owners.max(initial=-1)) + 1
-    length = np.sqrt(np.bincount(owners, weights=entries * entries, minlength=count))
-    short = np.trunc(entries * np.minimum(1.0, ONE / np.maximum(length, 1.0))[owners])
-    while True:
-        squares = np.bincount(owners, weights=short * short, minlength=count)  # about 2⁴⁰: exact
-        over = (squares > float(ONE) ** 2)[owners]
-        if not over.any():
-            return keys % size, short
-        short[over] = np.trunc(short[over] * (1 - 2.0**-16))
+    entries = np.bincount(inverse, weights=whole, minlength=len(keys)).astype(np.float64)
+    return keys % size, sums.shortened(entries, keys // size, ONE)
 
 
 def integers(values: FloatArray, radius: float) -> FloatArray:

@@ -339,9 +339,9 @@ class Residuals(_Pooled):
             summed = np.add.reduceat(weighted.psi * error[:, None], seen.starts, axis=0)  # exact: integers below 2⁵³
             cells = seen.cells[seen.starts]
             mapped = np.nan_to_num(self._mapped(summed, cells) * (_UNIT / self.radius))
-            vectors = _within(np.clip(mapped, -_FAR, _FAR), seen.owner, seen.count)
+            vectors = sums.shortened(np.clip(mapped, -_FAR, _FAR), seen.owner, _UNIT)
             for cell in range(self.cells):
-                partial[cell] += vectors[cells == cell].sum(axis=0)
+                partial[cell] += vectors[cells == cell].sum(axis=0).astype(np.int64)
 
 
 def _by_chunks(value: Value, psi: FloatArray, rows: IntArray) -> tuple[FloatArray, IntArray]:  # (R, p), (N,) → (N,)
@@ -350,22 +350,6 @@ def _by_chunks(value: Value, psi: FloatArray, rows: IntArray) -> tuple[FloatArra
         part = slice(start, start + _CHUNK)
         found[part], best[part] = value.best(psi[rows[part]])
     return found, best
-
-
-def _within(vectors: FloatArray, owner: IntArray, count: int) -> IntArray:  # (S, p)
-    """Each unit's runs, truncated, all together no longer than the grid's unit, checked in integers."""
-    square = np.zeros(len(vectors))
-    for column in np.ascontiguousarray(vectors.T):
-        square += column * column
-    norm = np.sqrt(np.bincount(owner, weights=square, minlength=count))  # a unit's own runs, in their own order
-    factor = np.where(norm > _UNIT, _UNIT / np.maximum(norm, 1.0), 1.0)
-    while True:
-        whole = np.trunc(vectors * factor[owner, None]).astype(np.int64)
-        length = np.zeros(count, dtype=np.int64)
-        np.add.at(length, owner, (whole * whole).sum(axis=1))
-        if not (over := length > _UNIT**2).any():
-            return whole
-        factor[over] *= _MARGIN
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema, Trajectories
 
 _EXACT: Final = 53  # bits of an integer that float64 holds exactly
+_SHORTER: Final = 1 - 2.0**-16
 
 
 class Statistic(Protocol):
@@ -54,6 +55,26 @@ def whole(values: FloatArray, most: float) -> FloatArray:
     """Integers of at most that size, truncated toward zero. What a learner hands in may divide by zero or be no number;
     what is summed never is: a NaN would become −2⁶³, and a patient's record would show without noise."""
     return np.trunc(np.clip(np.nan_to_num(values, nan=0.0, posinf=most, neginf=-most), -most, most))
+
+
+def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  # (E,) or (E, p), integers
+    """The entries truncated toward zero, each owner's shortened to a length of `one` together. What remains is checked
+    in integers: squares of at most 2⁵³ are exact. An owner's result depends on its own entries in their order alone."""
+    count = int(owners.max(initial=-1)) + 1
+    factors = np.minimum(1.0, one / np.maximum(np.sqrt(_squared(entries, owners, count)), 1.0))
+    short = np.trunc(entries * factors[owners].reshape(-1, *(1,) * (entries.ndim - 1)))
+    while (over := _squared(short, owners, count) > float(one) ** 2).any():
+        rows = over[owners]
+        short[rows] = np.trunc(short[rows] * _SHORTER)  # every entry but 0 moves, so this ends
+    return short
+
+
+def _squared(entries: FloatArray, owners: IntArray, count: int) -> FloatArray:
+    """Column by column, so that a row's sum does not depend on how many others there are."""
+    rows = np.zeros(len(entries))
+    for column in np.ascontiguousarray(entries.reshape(len(entries), -1).T) if len(entries) else ():
+        rows += column * column
+    return np.asarray(np.bincount(owners, weights=rows, minlength=count), dtype=np.float64)  # of none: integers
 
 
 def exact_product(left: NDArray[np.number], right: NDArray[np.number], left_bound: int, right_bound: int) -> IntArray:

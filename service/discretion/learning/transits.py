@@ -364,19 +364,8 @@ class Vectors(Summed):
         """A row for each unit, in rewards or features; numbers that are none count as zero."""
         far = 2.0**40
         scaled = sums.whole(vectors / positive(radius) * ONE, far * ONE)
-        length = np.sqrt(_squares(scaled))
-        short = np.trunc(scaled * np.minimum(1.0, ONE / np.maximum(length, 1.0))[:, None])
-        while (over := _squares(short) > float(ONE) ** 2).any():
-            short[over] = np.trunc(short[over] * (1 - 2.0**-16))
+        short = sums.shortened(scaled, np.arange(len(scaled)), ONE)
         partial += short.sum(axis=0).astype(np.int64).reshape(partial.shape)
-
-
-def _squares(rows: FloatArray) -> FloatArray:
-    """Column by column: a row's sum does not depend on how many other rows there are."""
-    total = np.zeros(len(rows))
-    for column in np.ascontiguousarray(rows.T):
-        total += column * column
-    return total
 
 
 @dataclass(frozen=True, eq=False)
