@@ -156,7 +156,6 @@ def vector(problem: Simulator, size: int, seeds: range, draws: int, *, peer: boo
         yield Found(BEHAVIOUR, None, problem.copied())
         yield Found(UNIFORM, None, problem.uniform())
         yield Found(NOT_PRIVATE, None, problem.reference(size, seed))
-        yield Found("not private, residuals cut", None, problem.stronger(size, seed))
         if peer and seed - FIRST < _PEER_SEEDS:
             yield Found(CQL, None, _neural(problem, block))
         for rho in WIDE:

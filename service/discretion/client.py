@@ -165,6 +165,10 @@ class Client:
 
     # --- evaluations ---
 
+    def plan_evaluation(self, evaluation: Document) -> Document:
+        """What an evaluation would cost and on whom it would judge; free."""
+        return self._post("/v1/evaluations/plans", evaluation)
+
     def evaluate(self, evaluation: Document, idempotency_key: str | None = None) -> Document:
         """Queue the evaluation of a policy, once, and paid for like a training."""
         return self._once("/v1/evaluations", evaluation, idempotency_key)

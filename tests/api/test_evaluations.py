@@ -48,6 +48,17 @@ class TestAnEvaluation:
         assert judged(hospital, "cost")["state"] == "released"
         assert float(hospital.analyst.get(path).json()["charged"]) == before + 0.25
 
+    def test_is_planned_for_nothing_and_costs_as_planned(self, hospital: Hospital) -> None:
+        path, asked = f"/v1/datasets/{hospital.own.dataset}/budget", {"policy": hospital.own.policy}
+        before = hospital.analyst.get(path).json()
+        plan = hospital.analyst.post("/v1/evaluations/plans", json=asked | {"privacy": {"rho": "0.25"}}).json()
+        assert hospital.analyst.get(path).json() == before
+        assert (plan["rho"], plan["patients"], plan["policy"]) == ("0.25", "same", hospital.own.policy)
+        made = f"/v1/evaluations/{judged(hospital, 'as planned')['id']}"
+        report, certificate = (hospital.analyst.get(f"{made}/{what}").text for what in ("report", "certificate"))
+        found = certificates.verify(report, certificate, hospital.auditor.get("/v1/certificate-keys").text)
+        assert found.payload["mechanisms"] == plan["mechanisms"]
+
     def test_has_a_certificate_that_everybody_can_check(self, hospital: Hospital) -> None:
         path = f"/v1/evaluations/{hospital.own.evaluation}"
         report, certificate = (hospital.auditor.get(f"{path}/{what}").text for what in ("report", "certificate"))

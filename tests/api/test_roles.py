@@ -78,6 +78,7 @@ EXPECTED = [
     Endpoint("POST", "/v1/trainings/{training}/policies", {"analyst"}, {"json": {"parameters": {}}}),
     Endpoint("POST", "/v1/rehearsals", {"analyst"}, TRAINING),
     Endpoint("POST", "/v1/evaluations", {"analyst"}, JUDGED),
+    Endpoint("POST", "/v1/evaluations/plans", {"analyst"}, JUDGED),
     Endpoint("GET", "/v1/evaluations", {"custodian", "analyst", "auditor", "admin"}),
     Endpoint("GET", "/v1/evaluations/{evaluation}", {"custodian", "analyst"}),
     Endpoint("GET", "/v1/evaluations/{evaluation}/report", {"custodian", "analyst", "auditor"}),

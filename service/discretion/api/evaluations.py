@@ -7,10 +7,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 from fastapi.responses import Response
 
-from discretion import audit, catalogue, evaluations, trainings
+from discretion import audit, catalogue, evaluations, requests, trainings
 from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
-from discretion.api.trainings import IdempotencyKey, submit
+from discretion.api.service import Service
+from discretion.api.trainings import IdempotencyKey, budget_left, priced, submit
 from discretion.keys import Key
 
 room = Room("evaluations")
@@ -26,6 +27,27 @@ def _document(connection: sa.Connection, reader: Key, found: trainings.Training)
     if found.policy is not None:
         document["report"] = json.loads(trainings.evaluation(connection, reader, found.id, "document").document)
     return document | (found.request or {})
+
+
+@room.route("POST", "/v1/evaluations/plans", "analyst", refusals=(404, 409), response_model=schemas.EvaluationPlan)
+def make_plan(body: bodies.NewEvaluation, caller: Caller, service: Running) -> Any:
+    """What an evaluation would do and cost, and on whom it would judge. Reads no patient's row, costs nothing."""
+    dataset, request = _asked(service, caller, body)
+    with service.reading() as connection:
+        asked = requests.asked(dataset, request)
+        patients = evaluations.patients(connection, dataset, asked)
+        left = budget_left(connection, dataset, caller)
+    found = {"dataset": dataset.id, "patients": patients, "evaluations_left": left.nano // asked.cost.nano}
+    return priced(asked) | found
+
+
+def _asked(service: Service, caller: Key, body: bodies.NewEvaluation) -> tuple[catalogue.Dataset, dict[str, Any]]:
+    """The data to judge on and what to ask of it, once the policy is known to fit."""
+    with service.reading() as connection:
+        judged = trainings.policy(connection, caller, body.policy, "dataset", "document")
+        dataset = catalogue.dataset(connection, caller, body.dataset or judged.dataset)
+    evaluations.check(dataset, judged.document, body.parameters)
+    return dataset, evaluations.request_of(body.policy, body.model_dump(include=_ASKED))
 
 
 @room.route(
@@ -44,11 +66,7 @@ def submit_evaluation(
     idempotency_key: IdempotencyKey = None,
 ) -> Any:
     """Reserve the budget and queue the evaluation of one of your policies; `Idempotency-Key` as for a training."""
-    with service.reading() as connection:
-        judged = trainings.policy(connection, caller, body.policy, "dataset", "document")
-        dataset = catalogue.dataset(connection, caller, body.dataset or judged.dataset)
-    evaluations.check(dataset, judged.document, body.parameters)
-    request = evaluations.request_of(body.policy, body.model_dump(include=_ASKED))
+    dataset, request = _asked(service, caller, body)
     found = submit(service, caller, idempotency_key, dataset.id, request, evaluation=True)
     response.headers["Location"] = f"/v1/evaluations/{found.id}"
     with service.reading() as connection:

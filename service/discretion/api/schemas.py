@@ -128,11 +128,10 @@ class Signed(BaseModel):
     signature: str
 
 
-class Plan(BaseModel):
-    """What a training would do and cost: the same for every content of the dataset, and free."""
+class Price(BaseModel):
+    """What would be released and what that costs: the same for every content of the dataset, and free to know."""
 
     dataset: Id
-    algorithm: str
     privacy: Object
     parameters: Object
     rho: Rho
@@ -140,6 +139,13 @@ class Plan(BaseModel):
     pure_epsilon: str | None
     mechanisms: list[Object]
     half: str | None
+    seconds: Annotated[float, Field(description="How long after its start the result appears, usually.")]
+
+
+class Plan(Price):
+    """What a training would do and cost."""
+
+    algorithm: str
     chosen: Annotated[Object | None, Field(description="What `auto` chose, by which rule, and why.")] = None
     visits_needed: Annotated[
         float, Field(description="Visits that a state and action need before they are trusted, about.")
@@ -150,7 +156,6 @@ class Plan(BaseModel):
     assumption: str
     warnings: Annotated[list[str], Field(description="What speaks against this training, and what would help.")]
     trainings_left: Annotated[int, Field(description="How many trainings of this size the budget has left for you.")]
-    seconds: Annotated[float, Field(description="How long after its start the policy appears, usually.")]
 
 
 class RehearsedValue(BaseModel):
@@ -193,6 +198,14 @@ class Training(TrainingSummary):
     parameters: Object
     half: str | None = None
     chosen: Annotated[Object | None, Field(description="What `auto` chose, by which rule, and why.")] = None
+
+
+class EvaluationPlan(Price):
+    """What an evaluation would do and cost."""
+
+    policy: Id
+    patients: Annotated[str, Field(description="Whom it would judge on, seen from whom the policy was learned from.")]
+    evaluations_left: Annotated[int, Field(description="How many of this size the budget has left for you.")]
 
 
 class EvaluationSummary(BaseModel):

@@ -43,27 +43,27 @@ def make_plan(body: bodies.NewPlan, caller: Caller, service: Running) -> Any:
     """What a training would do and cost. Reads no patient's row, costs nothing."""
     with service.reading() as connection:
         dataset, asked = read_request(connection, caller, body)
-        left = _left(connection, dataset, caller)
-    done, cost = asked.mechanisms, asked.cost
-    pure = certificates.pure_epsilon(done)
+        left = budget_left(connection, dataset, caller)
     visiting = forecast.visiting_of(body.visiting, asked.schema, asked.parameters)
     expected = forecast.forecast(asked.schema, asked.units, asked.privacy, asked.parameters, visiting)
-    return (
-        asked.document()
-        | expected.document()
-        | {
-            "dataset": dataset.id,
-            "rho": str(cost),
-            "epsilon": [{"delta": float(delta), "epsilon": epsilon(cost.nano, delta)} for delta in certificates.DELTAS],
-            "pure_epsilon": None if pure is None else str(pure),
-            "mechanisms": [certificates.mechanism_document(event) for event in done],
-            "trainings_left": left.nano // cost.nano,
-            "seconds": requests.usual_seconds(asked),
-        }
-    )
+    price = priced(asked)
+    return price | expected.document() | {"dataset": dataset.id, "trainings_left": left.nano // asked.cost.nano}
 
 
-def _left(connection: sa.Connection, dataset: catalogue.Dataset, caller: Key) -> Rho:
+def priced(asked: requests.Asked) -> dict[str, Any]:
+    """What was asked, what it would release, and what that costs."""
+    done, cost = asked.mechanisms, asked.cost
+    pure = certificates.pure_epsilon(done)
+    return asked.document() | {
+        "rho": str(cost),
+        "epsilon": [{"delta": float(delta), "epsilon": epsilon(cost.nano, delta)} for delta in certificates.DELTAS],
+        "pure_epsilon": None if pure is None else str(pure),
+        "mechanisms": [certificates.mechanism_document(event) for event in done],
+        "seconds": requests.usual_seconds(asked),
+    }
+
+
+def budget_left(connection: sa.Connection, dataset: catalogue.Dataset, caller: Key) -> Rho:
     grant = catalogue.own_grant(connection, dataset.id, caller.id)
     budget = ledger.balance(connection, dataset.population).remaining
     return budget if grant is None else min(budget, grant.remaining, key=lambda amount: amount.nano)
