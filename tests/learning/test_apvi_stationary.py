@@ -310,9 +310,9 @@ class TestVisitsNeeded:
     def test_many_states_need_more(self) -> None:
         many = replace(SCHEMA, states=Discrete(3599))
         assert Parameters().trusted(3599) == 10
-        assert apvi_stationary.visits_needed(many, 9, Concentrated(Fraction(1)), Parameters()) == pytest.approx(
-            10 * math.sqrt(3 / 0.15)
-        )
+        asked, exact = (Concentrated(Fraction(rho)) for rho in (1, 10**6))
+        assert apvi_stationary.visits_needed(many, 9, asked, Parameters()) == pytest.approx(10 * math.sqrt(3 / 0.15))
+        assert apvi_stationary.visits_needed(many, 9, exact, Parameters()) == 40  # however little noise there is
 
 
 class TestUtility:

@@ -26,6 +26,12 @@ class TestChoose:
         assert "below 1/2" in chosen.reason
         assert "n = 20000" in chosen.reason
 
+    def test_no_budget_makes_up_for_transitions_that_are_rare_by_chance(self) -> None:
+        chosen = auto.choose(ICU, 50_000, Concentrated(Fraction(100)), {})
+        assert chosen.algorithm == "dp-pae"
+        assert "S²·A/n is above 60" in chosen.reason
+        assert auto.choose(ICU, 214_000, Concentrated(Fraction(100)), {}).algorithm == "dp-apvi"
+
     def test_few_states_for_the_data_have_their_transitions_counted(self) -> None:
         chosen = auto.choose(SMALL, 50_000, RHO, {})
         assert (chosen.algorithm, chosen.parameters["dynamics"]) == ("dp-apvi", "stationary")
@@ -33,7 +39,7 @@ class TestChoose:
     @given(st.integers(1, 10**6), st.integers(1, 300), st.integers(1, 30), st.fractions(Fraction(1, 10**9), 100))
     def test_the_switch_is_exact(self, units: int, states: int, actions: int, rho: Fraction) -> None:
         chosen = auto.choose(Schema(3, Discrete(states), actions), units, Concentrated(rho), {})
-        counted = 4 * units**2 * rho >= states**3 * actions**2
+        counted = 4 * units**2 * rho >= states**3 * actions**2 and 60 * units >= states**2 * actions
         assert chosen.algorithm == ("dp-apvi" if counted else "dp-pae")
 
     def test_pure_noise_is_for_counts(self) -> None:

@@ -14,7 +14,7 @@ from discretion.privacy import events
 STATES, ACTIONS = 40, 3
 
 
-def event(mechanism: str, scale: int) -> events.Event:
+def event(mechanism: str, scale: int | Fraction) -> events.Event:
     return events.Event(mechanism, "counts", (1,), Fraction(1), Fraction(scale))
 
 
@@ -50,10 +50,15 @@ class TestLeastVisits:
         least = kernels.least_visits(visits, event(events.GAUSSIAN, 100), 2.0)
         assert least == pytest.approx(20)
 
+    @pytest.mark.parametrize(("states", "least"), [(50, 2.5), (500, 25.0), (5000, 40.0)])
+    def test_without_noise_to_speak_of_a_visit_for_twenty_states_is_needed(self, states: int, least: float) -> None:
+        visits = np.full((states, 4), 1000)
+        assert kernels.least_visits(visits, event(events.GAUSSIAN, Fraction(1, 100)), 2.0) == least
+
     def test_no_more_than_a_tenth_of_the_passing_rows_is_expected_to_have_no_visits(self) -> None:
         rng = np.random.default_rng(3)
         truth = np.where(rng.random(20_000) < 0.03, 60, 0)
-        visits = (truth + np.round(rng.normal(0, 10, 20_000)).astype(np.int64)).reshape(-1, 4)
+        visits = (truth + np.round(rng.normal(0, 10, 20_000)).astype(np.int64)).reshape(-1, 40)  # 500 states
         passing = (visits > kernels.least_visits(visits, event(events.GAUSSIAN, 100), 2.0)).ravel()
         assert passing[truth > 0].mean() > 0.9
         assert (truth[passing] == 0).mean() < 0.13

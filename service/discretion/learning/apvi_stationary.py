@@ -23,9 +23,9 @@ them. No finite-sample bound on the policy's value is claimed.
 * Rewards: a public table, or noisy sums. These come by (s, a), and by the state arrived at, which needs fewer numbers;
   sums by (s, a) then correct what arrivals do not explain, where they differ by more than noise. `reward_on` leaves one
   of them out. Where rewards have one sign and a bounded total, their sums are not centred and far less sensitive.
-* A row is trusted where its noised visits pass `trust` deviations of their noise, and more where noise alone would let
-  too many rows pass. The successors of the others are never drawn (lazy noise); of more rows than memory is set aside
-  for, those with the most noised visits are.
+* A row is trusted where its noised visits pass `trust` deviations of their noise and a twentieth of S (or 40), and more
+  where noise alone would let too many rows pass. The successors of the others are never drawn (lazy noise); of more rows than
+  memory is set aside for, those with the most noised visits are.
 * A state without a trusted row, or without a score above the least possible, gets its most frequent action by noised
   visits, labelled `fallback`.
 """
@@ -141,7 +141,8 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameter
 
 def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """How many trajectories must have visited a state and action, about, before its successors are trusted."""
-    return parameters.trusted(schema.count) * kernels.deviation(mechanisms(schema, units, privacy, parameters)[0])
+    noise = kernels.deviation(mechanisms(schema, units, privacy, parameters)[0])
+    return max(parameters.trusted(schema.count) * noise, kernels.fewest(schema.count))
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> policy.Policy:

@@ -5,8 +5,9 @@ units n and at ρ. It never looks at a record, so choosing costs nothing and tel
 compare, and a certificate's reader does.
 
 The switch between the two learners of discrete states was measured on public problems (docs/utility.md): counting
-transitions needs a number for each (s, a, s′) and wins where states are few for the data, n√ρ ≥ ½·S^1.5·A; else
-advantages, one number for each (s, a), stand out of the noise earlier.
+transitions needs a number for each (s, a, s′) and wins where states are few for the data: n√ρ ≥ ½·S^1.5·A, so that they
+stand out of the noise, and n ≥ S²·A/60, so that chance leaves enough of each however little noise there is. Else
+advantages, one number for each (s, a), tell more.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ from discretion.privacy import rho as amounts
 
 NAME: Final = "auto"
 RULE: Final = 1  # a later rule gets another number, so that this one can be checked for ever
-_ENOUGH: Final = Fraction(1, 2)  # n√ρ/(S^1.5·A) from which transitions are counted
+_ENOUGH: Final = Fraction(1, 2)  # n√ρ/(S^1.5·A) from which transitions are counted,
+_SPARSE: Final = 60  # if there are no more than so many of them, S²·A in all, for each unit
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,13 @@ def _of_states(schema: Schema, units: int, rho: Fraction, given: Document) -> _F
     states, actions = schema.count, schema.actions
     figure = units * sqrt(rho) / (states * sqrt(states) * actions)
     told = f"n√ρ/(S^1.5·A) = {figure:.3g}, with n = {units}, S = {states}, A = {actions}"
-    if units**2 * rho >= _ENOUGH**2 * states**3 * actions**2:
-        return apvi.NAME, given, f"{told}, is at least 1/2: enough to count transitions."
-    few = f"{told}, is below 1/2: too little for every transition, so advantages are estimated."
-    return pae.NAME, given, few
+    if units**2 * rho < _ENOUGH**2 * states**3 * actions**2:
+        few = f"{told}, is below 1/2: too little for every transition, so advantages are estimated."
+        return pae.NAME, given, few
+    if _SPARSE * units < states**2 * actions:
+        sparse = f"S²·A/n is above {_SPARSE}: by chance most transitions are rare, so advantages are estimated."
+        return pae.NAME, given, f"{told}, is at least 1/2, but {sparse}"
+    return apvi.NAME, given, f"{told}, is at least 1/2: enough to count transitions."
 
 
 def _of_vectors(vector: Vector, actions: int, units: int, privacy: Share, given: Document) -> _Found:

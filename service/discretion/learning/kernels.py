@@ -21,6 +21,8 @@ from discretion.privacy import events
 _LIKELY: Final = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # shares of a successor after other actions, grouped
 _SMALLEST: Final = (1e-3, 0.02)  # where the levels of shares begin: half the noise of a usual row, within these
 _CELLS: Final = 2**18  # denoised at once
+_PER_VISIT: Final = 20  # a row needs a visit for so many states,
+_FEWEST: Final = 40.0  # and no more than these
 _FALSE: Final = 0.1  # of the trusted rows, at most, may be expected to owe it to noise
 
 Float32Array = NDArray[np.float32]
@@ -108,16 +110,21 @@ class _Rows:
 
 
 def least_visits(visits: IntArray, event: events.Event, trust: float) -> float:
-    """What noised visits must pass: `trust` deviations, and more where noise alone would let too many rows pass.
-
-    Of k rows above a bound, those of no visits that noise lifts above it may be a tenth (Benjamini and Hochberg).
+    """What noised visits must pass: `trust` deviations, `fewest`, and more where noise alone would let too many rows
+    pass. Of k rows above a bound, those of no visits that noise lifts above it may be a tenth (Benjamini and Hochberg).
     """
     ranked = -np.sort(-visits.ravel())
     passing = np.arange(1, len(ranked) + 1)
     sound = np.flatnonzero(len(ranked) * _tail(ranked, event) <= _FALSE * passing)
     if not len(sound):
         return math.inf
-    return max(trust * deviation(event), float(ranked[sound[-1]]) - 0.5)  # half: counts are whole numbers
+    enough = max(trust * deviation(event), fewest(len(visits)))
+    return max(enough, float(ranked[sound[-1]]) - 0.5)  # half: counts are whole numbers
+
+
+def fewest(states: int) -> float:
+    """However little noise there is, a handful of visits says little about where among so many states they lead."""
+    return min(states / _PER_VISIT, _FEWEST)
 
 
 def _tail(noise: IntArray, event: events.Event) -> FloatArray:
