@@ -14,10 +14,11 @@ import pytest
 import rfc8785
 
 from discretion import certificates, errors, signatures
-from discretion.learning import apvi, learners, vapvi
+from discretion.learning import apvi, evaluators, learners, vapvi
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Curator, Pure, Share
 from discretion.learning.policy import Policy
+from discretion.learning.report import Report
 from discretion.learning.trajectories import Schema
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
@@ -121,6 +122,19 @@ EVERY = pytest.mark.parametrize("case", CASES)
 @functools.cache
 def made(case: str) -> Made:
     return CASES[case]()
+
+
+@functools.cache
+def judged() -> tuple[Report, str]:
+    """A report on one of these policies, and its certificate."""
+    world, policy = discrete(), made("gaussian").policy
+    asked = evaluators.resolved(world.schema, world.units, RHO, evaluators.Parameters())
+    curator = Curator(world.trajectories, Fraction(10))
+    found = evaluators.evaluate(curator, RHO, asked, policy).document()
+    written = Report({"id": policy.id, "sha256": policy.digest()}, "same", found, "ev_1")
+    request = certificates.Request(written.algorithm, world.schema, None, world.units, RHO, asked)
+    row = certificates.LedgerRow("pop_1", 8, HASH, Rho.ceiling(events.compose(curator.log)))
+    return written, json.dumps(certificates.certify(written, request, curator.log, row, KEY))
 
 
 def payload_of(certificate: dict[str, Any]) -> dict[str, Any]:

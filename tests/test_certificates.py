@@ -32,6 +32,7 @@ from tests.certified import (
     STRANGER,
     Made,
     forged,
+    judged,
     made,
     payload_of,
     put,
@@ -106,7 +107,7 @@ class TestRoundTrip:
         payload = payload_of(made("gaussian").certificate)
         words = {key: payload[key] for key in ("version", "promise", "composition", "not_covered")}
         digest = hashlib.sha256(rfc8785.dumps(words)).hexdigest()
-        assert digest == "b1c4b4c2ecea19e69f651b926226ef4477f4a6a41c40353862932f8c3691ecf6"
+        assert digest == "dcaebe8639fb86f60ee73b97c735f5bca6b22cf7faa29f40cf668f7dea1dc5a4"
 
 
 class TestCertify:
@@ -394,7 +395,38 @@ class TestExplain:
             with pytest.raises(errors.InvalidCertificate):
                 certificate_page.explain(json.dumps(forged("gaussian", change)))
 
+    def test_an_evaluation_is_called_an_estimate_and_not_a_policy(self) -> None:
+        page = " ".join(certificate_page.explain(judged()[1], KEYS).split())
+        for words in ("An estimate (ev_1)", "whatever is done with this estimate", "verify REPORT CERTIFICATE"):
+            assert words in page
+        assert "this policy" not in page
+        assert "from the policy" not in page
+        policy_page = " ".join(certificate_page.explain(json.dumps(made("gaussian").certificate)).split())
+        assert "whatever is done with this policy" in policy_page
+        assert "verify POLICY CERTIFICATE" in policy_page
+
     def test_a_derived_policy_names_its_release(self) -> None:
         page = " ".join(certificate_page.explain(json.dumps(made("derived").certificate)).split())
         assert "training tr_1" in page
         assert "further ρ: 0" in page
+
+
+class TestFindings:
+    def test_a_report_is_read_out(self) -> None:
+        written, _ = judged()
+        found, text = written.found, certificate_page.findings(written)
+        page = " ".join(text.split())
+        assert max(map(len, text.splitlines())) <= 100
+        for words in (
+            f"The policy {made('gaussian').policy.id}, whose SHA-256 digest is {made('gaussian').policy.digest()}",
+            f"Value: {found['value']:.6g},",
+            f"Interval: {found['low']:.6g} to {found['high']:.6g}, at level 0.9.",
+            f"supported_share: {found['supported_share']:.4g}.",
+            "Train on one half and judge on the other.",
+        ):
+            assert words in page
+
+    @pytest.mark.parametrize("found", [{}, {"value": "1"}, [], None, {"value": None}])
+    def test_a_report_that_says_something_else_is_refused(self, found: Any) -> None:
+        with pytest.raises(errors.InvalidCertificate, match="lacks a number"):
+            certificate_page.findings(replace(judged()[0], found=found))

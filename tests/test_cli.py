@@ -129,6 +129,19 @@ class TestVerify:
         assert "Everything holds" in done.output
         assert "patient" in done.output
 
+    def test_a_report_is_read_out_with_its_certificate(self, tmp_path):
+        report, certificate = certified.judged()
+        (tmp_path / "report.json").write_bytes(report.canonical())
+        (tmp_path / "certificate.json").write_text(certificate)
+        (tmp_path / "keys.json").write_text(certified.KEYS)
+        files = [str(tmp_path / name) for name in ("report.json", "certificate.json")]
+        told = run("verify", *files, "--keys", str(tmp_path / "keys.json"), "--explain")
+        assert told.exit_code == 0, told.output
+        for words in ("this estimate", "pol_1", f"Value: {report.found['value']:.6g}", "Caution", "Everything holds"):
+            assert words in told.output
+        quiet = run("verify", *files, "--keys", str(tmp_path / "keys.json"))
+        assert "Value" not in quiet.output
+
     def test_a_changed_policy_does_not(self, tmp_path):
         files = self.files(tmp_path)
         document = json.loads((tmp_path / "policy.json").read_text())

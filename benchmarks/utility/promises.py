@@ -9,9 +9,9 @@ import numpy as np
 from benchmarks.utility import study
 
 Document = dict[str, Any]
-_FLOOR: Final = 0.005  # how far below copying `auto` may be at ρ = 0.1
+_FLOOR: Final = 0.005  # how far below copying `auto` may be at ρ = 0.1,
+_SMALL: Final = 5_000  # from so many trajectories on, on random and grid problems
 _ERRORS: Final = 3.0  # standard errors of the paired difference that a tenfold ρ may cost,
-_SMALL: Final = 5_000  # below so many trajectories nothing is promised about random and grid problems
 _RANGE: Final = 0.01  # or this part of what lies between the best known and a random policy
 
 

@@ -74,7 +74,7 @@ def _step(states: FloatArray, actions: IntArray, draw: np.random.Generator) -> v
 
 
 def clinician(step: int, states: FloatArray, draw: np.random.Generator) -> IntArray:
-    """Treats pressure and pulse as the book says, blind to fluid that is already there, and a third at random."""
+    """Treats pressure and pulse as the book says, blind to fluid that is already there, and three in ten at random."""
     pressure, pulse, *_ = states.T
     pressor = (pressure < 66.0).astype(np.int64) + (pressure < 56.0)
     bolus = (pressure < 72.0) & (pulse > 92.0)

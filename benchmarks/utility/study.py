@@ -2,8 +2,8 @@
 
 Reported are seeds 100, 101, …, which nobody looked at before; constants were chosen on seeds from 1000 on. Results go
 to study.json, one row for each problem, size, ρ and method: the mean of each dataset, their mean and its standard
-error, and the number of runs. Two promises are read off it, on every problem: `auto` at ρ = 0.1 is not worse than the
-noisy most frequent action, and more budget does not hurt.
+error, and the number of runs. Two promises are read off it (`promises`): `auto` at ρ = 0.1 is not worse than the noisy
+most frequent action, and more budget does not hurt.
 """
 
 import json

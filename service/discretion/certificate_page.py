@@ -5,7 +5,8 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from discretion import certificates, signatures
+from discretion import certificates, errors, signatures
+from discretion.learning.report import Report
 from discretion.learning.trajectories import Discrete
 from discretion.privacy import events
 
@@ -14,6 +15,7 @@ def explain(certificate_text: bytes | str, jwks: bytes | str | None = None) -> s
     """One page for an ethics board. What contradicts itself is refused; without keys the signature is not checked."""
     payload, kid = signatures.read(certificate_text, jwks)
     request, row = certificates.checked(payload)
+    file, thing = ("REPORT", "this estimate") if "evaluation" in payload else ("POLICY", "this policy")
     schema, privacy = request.schema, payload["privacy"]
     signature = "The signature was not checked here." if jwks is None else f"The signature of key {kid} holds."
     derived = request.origin and (
@@ -36,14 +38,36 @@ def explain(certificate_text: bytes | str, jwks: bytes | str | None = None) -> s
         f"  ρ = {privacy['rho']} in total; {row.charged} was charged to the population (ledger row {row.sequence}). "
         f"{certificates.COMPOSITION}",
         "What that means",
-        f"  {_meaning(privacy['epsilon'][certificates.DELTAS.index('1e-6')]['epsilon'])}",
+        f"  {_meaning(thing, privacy['epsilon'][certificates.DELTAS.index('1e-6')]['epsilon'])}",
         "What is not covered",
         *(f"  - {sentence}" for sentence in certificates.NOT_COVERED),
         "How to check",
-        f"  discretion verify POLICY CERTIFICATE --keys JWKS checks all of this without a network. {signature} The "
+        f"  discretion verify {file} CERTIFICATE --keys JWKS checks all of this without a network. {signature} The "
         f"ledger's row has the hash {row.hash}; an auditor can compare it.",
     ]
     return "\n".join(line for text in page for line in _wrapped(text)) + "\n"
+
+
+def findings(made: Report) -> str:
+    """What a report says, in a few lines; that it is what was certified is checked elsewhere."""
+    try:
+        page = ["WHAT THE REPORT SAYS", "", *_found_lines(made.document())]
+    except (KeyError, TypeError, ValueError):
+        raise errors.InvalidCertificate("The report lacks a number that every report has.") from None
+    return "\n".join(line for text in page for line in _wrapped(text)) + "\n"
+
+
+def _found_lines(document: certificates.Document) -> list[str]:
+    judged, found = document["policy"], document["found"]
+    return [
+        "What was judged",
+        f"  The policy {judged['id'] or 'without an id'}, whose SHA-256 digest is {judged['sha256']}.",
+        "What was found",
+        f"  Value: {found['value']:.6g}, what a stay would earn under it on average. Interval: {found['low']:.6g} to "
+        f"{found['high']:.6g}, at level {found['level']:g}. supported_share: {found['supported_share']:.4g}.",
+        "Caution",
+        f"  {document['caution']}",
+    ]
 
 
 def _subject(payload: certificates.Document, request: certificates.Request) -> str:
@@ -91,10 +115,10 @@ def _noise_line(stem: str, mechanism: str, part: str, group: list[events.Event])
     )
 
 
-def _meaning(epsilon: str) -> str:
+def _meaning(thing: str, epsilon: str) -> str:
     factor = f"{math.exp(float(epsilon)):.3g}" if float(epsilon) < 13 else "far more than a hundred thousand"
     return (
-        f"At δ = 1e-6 (one in a million) ε is {epsilon}: whatever is done with this policy, a conclusion about one "
+        f"At δ = 1e-6 (one in a million) ε is {epsilon}: whatever is done with {thing}, a conclusion about one "
         f"patient becomes at most e^ε = {factor} times as likely as if that patient's records had been others, apart "
         "from an exception of probability at most one in a million. Smaller is better; ε = 0 would mean that nothing "
         "at all can be learned about one patient."

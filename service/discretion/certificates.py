@@ -51,10 +51,10 @@ COMPOSITION: Final = (
     "a unit sits in one half of the data only, so that of two halves the dearer one counts."
 )
 NOT_COVERED: Final = [
-    "How long a training waited in the queue, and whether its policy was published at its usual time or at a later "
-    "one, remain visible.",
+    "How long the work waited in the queue, and whether its result was published at its usual time or at a later one, "
+    "remain visible.",
     "The schema, the bounds in it and the number of units are public and not protected.",
-    "What is true of patients as a group may be learned from the policy, also about a patient who is not in the data.",
+    "What is true of patients as a group may be learned from the result, also about a patient who is not in the data.",
     "Other releases about the same population cost a ρ of their own, and these add up; its ledger has the sum.",
     "A patient who belongs to several populations pays in each of them, and these costs add up.",
     "The custodian, and whoever administers the computers, can read the raw data.",

@@ -36,7 +36,7 @@ from discretion import (
     worker,
 )
 from discretion.api import app as api
-from discretion.learning import auto, documents, policy
+from discretion.learning import auto, documents, policy, report
 from discretion.privacy.rho import Rho
 
 _REHEARSED = ("behaviour", "policy", "best")
@@ -175,17 +175,19 @@ def _state(given: list[str]) -> policy.State:
 
 @app.command()
 def verify(
-    policy_file: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy as downloaded.")],
+    released: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy, or a report of one, as downloaded.")],
     certificate: Annotated[Path, typer.Argument(help="Its certificate.")],
     jwks: Annotated[Path, typer.Option("--keys", help="The service's public keys (JWKS).")],
     explain: Annotated[bool, typer.Option("--explain", help="Read the certificate out in plain words.")] = False,
 ) -> None:
-    """Check a policy's certificate offline: signature, digest, every mechanism, and the sum."""
+    """Check the certificate of a policy or of a report offline: signature, digest, every mechanism, and the sum."""
     with _refusals():
         signed, public = _read(certificate), _read(jwks)
-        found = certificates.verify(_read(policy_file), signed, public)
+        found = certificates.verify(_read(released), signed, public)
         if explain:
             typer.echo(certificate_page.explain(signed, public))
+            if isinstance(found.released, report.Report):
+                typer.echo(certificate_page.findings(found.released))
     typer.echo(f"Everything holds: ρ = {found.total_rho}, signed with key {found.kid}.")
 
 

@@ -20,6 +20,7 @@ from discretion.learning import (
     forms,
     learners,
     report,
+    transits,
     vapvi,
     vapvi_stationary,
 )
@@ -176,12 +177,23 @@ def _work(found: Asked) -> float:
         width = parameters.features.width
         return rows * (1e-6 + width * 1e-8 * schema.actions) * parameters.rounds + rows * width**2 * 1e-9
     if isinstance(parameters, evaluators.Parameters) and parameters.features is not None:
-        width, passes = parameters.features.width, min(parameters.value_rounds, schema.horizon) + 10
-        return rows * (3e-6 + width * 1e-7) * passes + rows * width**2 * 1e-8
+        return _regressed(schema, found.units, parameters, parameters.features.width)
     cells = schema.count * schema.actions
     if isinstance(parameters, apvi.Parameters):
         return rows * 1e-6 + schema.horizon * cells * 1e-7
     return rows * 4e-6 + cells * 1e-4
+
+
+def _regressed(schema: Schema, units: int, parameters: evaluators.Parameters, width: int) -> float:
+    """Of an evaluation with vector states. Every pass goes over the steps of all stored blocks, then over pieces of
+    units; the two passes for scores look at each visit once for every step of its group; matrices are made once."""
+    rows, groups = units * schema.per_unit * schema.horizon, parameters.time_groups
+    passes = min(parameters.value_rounds, schema.horizon) + 10
+    blocks = 1 + rows * (width + 3) * 8 / 2**25
+    pieces = 1 + units / transits.together(schema, width)
+    walking = passes * (rows * (3e-6 + width * 1e-7) + schema.horizon * blocks * 1.2e-4 + pieces * (1 + groups) * 1e-3)
+    scoring = 2 * rows * schema.horizon / groups * (4e-8 + width * 6e-9) + 2 * schema.horizon * pieces * 5e-5
+    return walking + scoring + (rows + units * groups) * width**2 * 3e-8 + groups * width**3 * 1e-7
 
 
 def due(usual: float, elapsed: float) -> float:

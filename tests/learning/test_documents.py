@@ -273,7 +273,7 @@ class TestParameters:
             ({"calibration": "loose"}, "calibration"),
             ({"calibration": "paper", "c2": 0}, "paper's calibration"),
             ({"calibration": "paper", "shares": [1, 2, 1]}, "paper's calibration"),
-            ({"calibration": "paper", "dynamics": "stationary"}, "calibration"),
+            ({"calibration": "paper", "dynamics": "stationary"}, "leave calibration out"),
             ({"pessimism": ["bernstein"]}, "pessimism"),
             ({"c1": "1"}, "c1"),
             ({"c1": math.nan}, "c1"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from discretion import errors
-from discretion.learning import apvi, apvi_stationary, forecast, pae
+from discretion.learning import apvi, apvi_stationary, forecast, pae, pae_prospects
 from discretion.learning.curator import Concentrated
 from discretion.learning.trajectories import Discrete, Schema
 
@@ -67,6 +67,7 @@ class TestWarnings:
     def test_so_they_do_under_their_own_name_and_there_they_cannot_be_set(self) -> None:
         (told,) = of(2_000, parameters=apvi.Parameters(calibration="paper")).warnings
         assert "With the paper's constants every score will be clipped to zero" in told
+        assert told.endswith('or use dynamics "stationary" (without calibration).')
         assert 'calibration "tight" with c2 = 0' in told
         assert of(10**9, parameters=apvi.Parameters(calibration="paper")).warnings == ()
 
@@ -79,6 +80,13 @@ class TestWarnings:
         assert "most frequent action" in told
         assert "895 patients would do" in told
         assert forecast.forecast(schema, 895, RHO, parameters, visiting).warnings == ()
+
+    def test_what_is_assumed_of_actions_is_said_as_it_is_reckoned(self) -> None:
+        schema, parameters = Schema(4, Discrete(6), 3), pae.Parameters()
+        found = forecast.forecast(schema, 100, RHO, parameters, forecast.visiting_of(None, schema, parameters))
+        assert "differs by a quarter of what it differs between visits" in found.assumption
+        assert pae_prospects.DIFFERENCE == 0.25
+        assert any("noise would hide how actions differ" in told for told in found.warnings)
 
     def test_nobody_is_counted_more_often_than_there_are_patients(self) -> None:
         schema, parameters = Schema(40, Discrete(1), 2), apvi_stationary.Parameters()

@@ -257,8 +257,22 @@ class TestResolved:
     def test_a_table_that_is_too_large_is_refused_and_never_chosen(self) -> None:
         schema = Schema(5, Discrete(10_000), 5)
         assert fqe.resolved(schema, 10**7, Concentrated(Fraction(1000)), fqe.Parameters()).way == "rounds"
-        with pytest.raises(errors.ProblemTooLarge):
+        with pytest.raises(errors.ProblemTooLarge, match="rounds"):
             fqe.check(schema, fqe.Parameters(way="table"))
+
+    def test_more_states_than_can_be_kept_are_refused_with_what_to_do(self) -> None:
+        with pytest.raises(errors.ProblemTooLarge, match="fewer states"):
+            fqe.check(Schema(5, Discrete(10_000_000), 5), fqe.Parameters())
+
+
+class TestScaled:
+    @pytest.mark.parametrize("numbers", [(np.nan, 1.0, 0.5), (0.0, np.inf, 0.5), (0.0, 1.0, np.nan)])
+    def test_where_noise_left_no_number_everything_is_possible_and_nothing_supported(
+        self, numbers: tuple[float, float, float]
+    ) -> None:
+        value, half, share = numbers
+        found = fqe.scaled(Schema(4, Discrete(2), 2), value, half, fqe.Received(2.0, 0.1, 1.0), share)
+        assert (found.low, found.high, found.supported_share) == (0.0, 4.0, 0.0)
 
 
 class TestExtrapolate:

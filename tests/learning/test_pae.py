@@ -138,7 +138,7 @@ class TestMechanisms:
 class TestVisitsNeeded:
     def test_fewer_are_needed_with_a_larger_budget(self) -> None:
         small, large = (pae.visits_needed(schema_of(), 5, Concentrated(Fraction(rho)), PLAIN) for rho in (1, 100))
-        assert large < small
+        assert small > large > 0
 
     def test_more_are_needed_the_more_support_is_asked_for_and_the_longer_stays_are(self) -> None:
         asked = [pae.visits_needed(schema_of(), 5, RHO, pae.Parameters(support=support)) for support in (0, 1, 2)]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -263,6 +264,64 @@ class TestPurity:
             statistics(RICH, schema), totals(statistics(RICH, schema), dataset(schema, patients)), strict=True
         ):
             assert total.any() or statistic.name.endswith("round 3")  # of which nothing is a number
+
+
+class TestMemory:
+    """How much is held at once follows from public sizes, not from what a patient has."""
+
+    def _largest(self, monkeypatch: pytest.MonkeyPatch, statistic: Any, data: Trajectories) -> tuple[int, int]:
+        """Entries of the largest table, and units in the largest piece."""
+        tables, pieces, zeros, visits = [0], [0], np.zeros, transits.Visits
+
+        def counted(shape: Any, *rest: Any, **named: Any) -> Any:
+            tables.append(math.prod(shape) if isinstance(shape, tuple) else int(shape))
+            return zeros(shape, *rest, **named)
+
+        def seen(units: Any, *rest: Any) -> transits.Visits:
+            pieces.append(len(set(units.tolist())))
+            return visits(units, *rest)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(np, "zeros", counted)
+            patched.setattr(transits, "Visits", seen)
+            totals([statistic], data)
+        return max(tables), max(pieces)
+
+    def test_a_stay_of_many_visits_takes_what_its_features_take(self) -> None:
+        """Not the product of every two of them. All visits are taken, as ψ = 0 counts nothing towards the limit."""
+        many, wide = 10_000, maps.Blocks(VECTOR, ACTIONS, tuple(Hinge("b", (i + 1) / 5, "above") for i in range(40)))
+        judged = transits.Judged(Schema(many, VECTOR, ACTIONS), wide, always(0), 1, 2.0)
+        none, zero = np.zeros(many, dtype=np.int64), np.zeros((many, 40))
+        seen = transits.Visits(none, np.arange(many), none, zero[:, 0], none > 0, zero, zero, none, 1)
+        assert len(judged.taken(seen).rows) == many
+        tracemalloc.start()
+        try:
+            transit_scores.Moves(judged).gather(seen, np.zeros((1, 40, 40), dtype=np.int64))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 10 * zero.nbytes  # the outer products would be 40
+
+    @pytest.mark.parametrize("kind", [transits.Actions, transit_scores.Moves, transit_scores.Starts])
+    @pytest.mark.parametrize("groups", [1, 5])
+    def test_short_stays_of_many_are_no_more_units_at_a_time(
+        self, monkeypatch: pytest.MonkeyPatch, kind: Any, groups: int
+    ) -> None:
+        monkeypatch.setattr(transits, "_ENTRIES", 300)
+        monkeypatch.setattr(transits, "_RECORDS", 8 * HORIZON)
+        schema = schema_of()
+        statistic = kind(judged_of(RICH, schema, groups, 100.0))
+        for length in (1, HORIZON):
+            units = [steady((1.0, 5.0), 0, 0.0, length=length) for _ in range(100)]
+            table, together = self._largest(monkeypatch, statistic, dataset(schema, units))
+            assert together == 8
+            assert table <= 300
+
+    def test_runs_are_of_so_many_units_whatever_they_have(self) -> None:
+        owners = np.array([3, 3, 3, 4, 7, 7, 9])
+        found = [(units.tolist(), part.start, part.stop) for units, part in transits.runs(owners, 2)]
+        assert found == [([0, 0, 0, 1], 0, 4), ([0, 0, 1], 4, 7)]
+        assert not list(transits.runs(owners[:0], 2))
 
 
 class TestWithin:

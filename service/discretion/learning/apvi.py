@@ -60,7 +60,7 @@ class Parameters:
 
     c1: float = math.sqrt(2.0)
     c2: float = 16.0
-    c: float = 2.0  # any C ≥ 1 gives the same policy: a row below the threshold is worth nothing
+    c: float = 2.0  # nothing reads it: any C ≥ 1 gives the same policy, a row below the threshold being worth nothing
     delta: float = 0.1
     pessimism: Literal["bernstein", "hoeffding"] = "bernstein"
     reward: rewards.Known | None = None
@@ -142,15 +142,15 @@ def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters)
             f'and {most} are possible. Use more ρ, or dynamics "stationary", which counts all steps together.'
         )
     paper = parameters.calibration == "paper"
-    told, choose = (
-        ("the paper's constants", 'Use calibration "tight" with c2 = 0')
+    told, choose, without = (
+        ("the paper's constants", 'Use calibration "tight" with c2 = 0', " (without calibration)")
         if paper
-        else (f"c2 = {parameters.c2:g}", "Set c2 to 0")
+        else (f"c2 = {parameters.c2:g}", "Set c2 to 0", "")
     )
     return (
         f"With {told} every score will be clipped to zero and every decision be a fallback: if all {most} trajectories "
         f"met at one state and action, its penalty would still exceed all that can be earned, and {clears:.2g} would "
-        f'have to meet there. {choose}, or use dynamics "stationary".'
+        f'have to meet there. {choose}, or use dynamics "stationary"{without}.'
     )
 
 

@@ -24,8 +24,8 @@ them. No finite-sample bound on the policy's value is claimed.
   sums by (s, a) then correct what arrivals do not explain, where they differ by more than noise. `reward_on` leaves one
   of them out. Where rewards have one sign and a bounded total, their sums are not centred and far less sensitive.
 * A row is trusted where its noised visits pass `trust` deviations of their noise and a twentieth of S (or 40), and more
-  where noise alone would let too many rows pass. The successors of the others are never drawn (lazy noise); of more rows than
-  memory is set aside for, those with the most noised visits are.
+  where noise alone would let too many rows pass. The successors of the others are never drawn (lazy noise); of more
+  rows than memory is set aside for, those with the most noised visits are.
 * A state without a trusted row, or without a score above the least possible, gets its most frequent action by noised
   visits, labelled `fallback`.
 """

@@ -14,6 +14,8 @@ from discretion.privacy import events
 
 NAME: Final = fqe.NAME
 Parameters = fqe.Parameters
+_USUAL: Final = fqe.Parameters()
+_COUNTED: Final = ("support", "occupancy_rounds", "way", "reach")  # what only discrete states have
 
 
 def _of(schema: Schema) -> Any:
@@ -26,8 +28,10 @@ def check(schema: Schema, parameters: fqe.Parameters) -> None:
     discrete = isinstance(schema.states, Discrete)
     if discrete and (parameters.features is not None or parameters.time_groups != 1):
         raise errors.InvalidParameter("features and time_groups are for vector states; leave them out.")
-    if not discrete and (parameters.way is not None or parameters.reach is not None):
-        raise errors.InvalidParameter("way and reach are for discrete states; leave them out.")
+    if not discrete and any(getattr(parameters, name) != getattr(_USUAL, name) for name in _COUNTED):
+        raise errors.InvalidParameter(
+            "support, occupancy_rounds, way and reach are for discrete states; leave them out."
+        )
     _of(schema).check(schema, parameters)
 
 

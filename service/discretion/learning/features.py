@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -46,6 +46,7 @@ BITS: Final = 16
 ONE: Final = 1 << BITS
 MAX_DIMENSION: Final = 100_000
 MAX_WIDTH: Final = 80  # of a map that nobody wrote down
+MAX_TERMS: Final = 150  # of one that is made orthogonal: the work grows with the square
 _REFERENCES: Final = 1024
 _SHRINKAGE: Final = 1e-4  # of the reference states' second moment: terms more alike than this stay so
 _FAR: Final = 2.0**20  # no coordinate is longer before it is shortened
@@ -194,13 +195,14 @@ class Blocks:
         _check_actions(self.actions)
         if not all(isinstance(term, languages.Term) for term in self.terms):
             raise errors.InvalidFeatures('Blocks need terms: column names, "1", hinges, bins, products and the like.')
+        if not self.plain and self.width > MAX_TERMS:
+            raise errors.ProblemTooLarge(
+                f"The feature map has {self.width} terms, {MAX_TERMS} at most unless all are columns; leave some out."
+            )
         object.__setattr__(self, "terms", languages.check(self.terms, self.vector))
         _check_dimension(self.actions, self.width)
-        if not self.plain and not np.isfinite(self._mixing).all():
-            raise errors.InvalidFeatures(
-                "These terms are zero nearly everywhere within the declared bounds, so nothing can be learned from "
-                'them; add "1" or a column.'
-            )
+        if not self.plain:
+            _mixing(self)  # or a refusal
 
     @property
     def groups(self) -> int:
@@ -221,40 +223,42 @@ class Blocks:
         those written first longer than later ones, scaled so that nineteen of twenty reference states have ‖ψ‖ ≤ 1, and
         a state beyond is shortened to that."""
         if self.plain:
-            return self._rows(states, ONE / math.nextafter(math.sqrt(self.width), math.inf)).T
-        psi = np.empty((len(states), self.width))
+            return self.rows(states, ONE / math.nextafter(math.sqrt(self.width), math.inf)).T
+        psi, mixing = np.empty((len(states), self.width)), _mixing(self)
         for start in range(0, len(states), _CHUNK):
             # Integers below 2¹⁶ times multiples of one power of two: every sum is exact, in any order.
-            mixed = self._rows(states[start : start + _CHUNK], ONE).T @ self._mixing.T
+            mixed = self.rows(states[start : start + _CHUNK], ONE).T @ mixing.T
             psi[start : start + _CHUNK] = _shortened(sums.whole(mixed, _FAR))
         return psi
 
-    def _rows(self, states: NDArray[np.generic], scale: float) -> FloatArray:  # (p, R)
+    def rows(self, states: NDArray[np.generic], scale: float) -> FloatArray:  # (p, R)
+        """The terms as they are, times `scale` and truncated."""
         rows = np.empty((self.width, len(states)))
         for row, term in zip(rows, languages.Evaluation(self.vector, states).rows(self.terms), strict=True):
             np.trunc(term * scale, out=row)
         return rows
 
-    @cached_property
-    def _mixing(self) -> FloatArray:  # (p, p) lower triangular
-        """The scaled inverse of the root L of Σψψᵀ = LLᵀ over the reference states, so that each coordinate is what its
-        term adds to those before it; and the later, the shorter (see `_fading`). Computed from correctly rounded
-        operations in a fixed order, so that everybody finds the same bits."""
-        rows = self._rows(with_gaps(self.vector, _REFERENCES), ONE) / ONE
-        inverse = _inverse_root(_second_moment(rows)) / _fading(self.width)[:, None]
-        mixed = _multiplied(inverse, rows)
-        norms = np.sort(_multiplied(np.ones((1, self.width)), mixed * mixed)[0])
-        usual = math.sqrt(norms[_REFERENCES * 19 // 20])
-        if usual < _SHRINKAGE:  # a term that is zero nearly everywhere would be blown up out of all proportion
-            return np.full_like(inverse, np.nan)
-        return on_grid(inverse / usual, self.width)
+
+@lru_cache(maxsize=16)  # a request is read more than once
+def _mixing(blocks: Blocks) -> FloatArray:  # (p, p) lower triangular
+    """The scaled inverse of the root L of Σψψᵀ = LLᵀ over the reference states, so that each coordinate is what its
+    term adds to those before it; and the later, the shorter (see `_fading`). Computed from correctly rounded operations
+    in a fixed order, so that everybody finds the same bits."""
+    rows = blocks.rows(with_gaps(blocks.vector, _REFERENCES), ONE) / ONE
+    inverse = _inverse_root(_second_moment(rows)) / _fading(blocks.width)[:, None]
+    mixed = _multiplied(inverse, rows)
+    norms = np.sort(_multiplied(np.ones((1, blocks.width)), mixed * mixed)[0])
+    usual = math.sqrt(norms[_REFERENCES * 19 // 20])
+    if usual < _SHRINKAGE:  # a term that is zero nearly everywhere would be blown up out of all proportion
+        raise errors.InvalidFeatures('These terms are zero nearly everywhere within the bounds; add "1" or a column.')
+    return on_grid(inverse / usual, blocks.width)
 
 
 def _second_moment(rows: FloatArray) -> FloatArray:  # (p, R) → (p, p)
     moment = np.empty((len(rows), len(rows)))
     for index, row in enumerate(rows):
         for other in range(index + 1):
-            moment[index, other] = moment[other, index] = math.fsum(row * rows[other]) / rows.shape[1]
+            moment[index, other] = moment[other, index] = math.fsum((row * rows[other]).tolist()) / rows.shape[1]
     return moment + np.eye(len(rows)) * _SHRINKAGE
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, learners, pae, pae_prospects
+from discretion.learning import checks, learners, pae
 from discretion.learning.curator import Share
 from discretion.learning.features import Blocks
 from discretion.learning.learners import Parameters
@@ -120,12 +120,12 @@ def _of_advantages(prospect: Prospect, visiting: Visiting) -> Forecast:
             f"no action has so large a share of a state's visits as floor = {prospect.parameters.floor:g} asks for, or "
             "all is noise. Set floor below one over the number of actions, or use fewer states or actions."
             if enough is None
-            else f"noise would hide in what actions differ. About {enough} units would do, or "
+            else f"noise would hide how actions differ. About {enough} units would do, or "
             f"{math.ceil((enough / prospect.units) ** 2)} times the ρ, or fewer states or actions."
         )
     assumption = (
-        f"{visiting.assumption} In a state, actions differ by {pae_prospects.DIFFERENCE:g} of what one visit differs "
-        "from another in what follows."
+        f"{visiting.assumption} Assumed: between actions of one state, what follows differs by a quarter of what it "
+        "differs between visits."
     )
     return Forecast(prospect.needed, min(share, 1.0), assumption, (told,) if told else ())
 

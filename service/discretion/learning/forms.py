@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from discretion import errors
+from discretion.learning import apvi, learners, rewards, terms, vapvi
 from discretion.learning import features as maps
-from discretion.learning import learners, rewards, terms, vapvi
 from discretion.learning.learners import Parameters
 from discretion.learning.reader import Document, Object, open_object
 from discretion.learning.trajectories import Schema, Vector
@@ -35,7 +35,7 @@ def read(algorithm: object, document: object, schema: Schema) -> Parameters:
     required = [name for name, kind in annotated.items() if kind in (maps.FeatureMap, maps.Blocks)]
     top = open_object(document, errors.InvalidParameter, required, (*annotated, "dynamics", "calibration"))
     if "calibration" not in annotated:
-        top.choice("calibration", _TIGHT, _TIGHT)
+        _check_calibration(top)
     said = {
         name: _value(top, name, kind, schema)
         for name, kind in annotated.items()
@@ -44,6 +44,15 @@ def read(algorithm: object, document: object, schema: Schema) -> Parameters:
     found: Parameters = learner.Parameters(**said)
     learner.check(schema, found)
     return found
+
+
+def _check_calibration(top: Object) -> None:
+    if top.values.get("calibration") == "paper":
+        raise errors.InvalidParameter(
+            f'The paper\'s calibration is for dynamics "per_step" of {apvi.NAME} and {vapvi.NAME}; '
+            "leave calibration out."
+        )
+    top.choice("calibration", _TIGHT, _TIGHT)
 
 
 def _dynamics(document: object) -> object:

@@ -112,11 +112,17 @@ class Evaluation:
 def check(schema: Schema, parameters: Parameters) -> None:
     """Refuse data that cannot be judged on."""
     if not isinstance(schema.states, Discrete):
-        raise errors.InvalidParameter("dp-fqe judges policies of discrete states.")
-    if schema.count * (schema.actions + 1) > MAX_CELLS:
-        raise errors.ProblemTooLarge(f"dp-fqe keeps a sum for each state and action: {MAX_CELLS} at most.")
+        raise errors.InvalidParameter("Visits are counted of discrete states; vector states are regressed on.")
+    sums = schema.count * (schema.actions + 1)
+    if sums > MAX_CELLS:
+        raise errors.ProblemTooLarge(
+            f"dp-fqe keeps a sum for each state and action: {sums} of them, {MAX_CELLS} at most; use fewer states."
+        )
     if parameters.way == "table" and _cells(schema) > MAX_CELLS:
-        raise errors.ProblemTooLarge(f'A table of so many transitions is too large; use way: "rounds" ({MAX_CELLS}).')
+        raise errors.ProblemTooLarge(
+            f"A table of transitions keeps a sum for each state, action and next state: {_cells(schema)} of them, "
+            f'{MAX_CELLS} at most; use way: "rounds" or fewer states.'
+        )
 
 
 def _checked(schema: Schema, privacy: Share, parameters: Parameters) -> None:
@@ -375,10 +381,10 @@ def radius_of(asker: Asker, histogram: Answer, score: Statistic, expected: tuple
 
 def scaled(schema: Schema, value: float, half: float, received: Received, share: float) -> Evaluation:
     """In the declared unit, within what is possible. A value beyond it is off by at least as much; where noise left no
-    number at all, everything is possible."""
+    number at all, everything is possible and nothing supported."""
     low, high = occupancy.total_range(schema)
-    if not math.isfinite(value) or not math.isfinite(half):
-        value, half = (low + high) / 2, high - low
+    if not all(map(math.isfinite, (value, half, share))):
+        value, half, share = (low + high) / 2, high - low, 0.0
 
     def unit(number: float) -> float:
         return round(min(max(number, low), high) * schema.width, 6) + 0.0

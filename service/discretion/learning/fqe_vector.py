@@ -51,8 +51,24 @@ def check(schema: Schema, parameters: Parameters) -> None:
     assert isinstance(schema.states, Vector)
     if parameters.features is not None:
         maps.check(parameters.features, schema)
+        _check_sizes(schema, parameters, parameters.features.width)
     if parameters.time_groups > schema.horizon:
         raise errors.InvalidParameter(f"time_groups can be at most the {schema.horizon} steps of the horizon.")
+
+
+def _check_sizes(schema: Schema, parameters: Parameters, width: int) -> None:
+    """What is held in memory is bounded by public numbers."""
+    entries, numbers = parameters.time_groups * width**2, schema.horizon * schema.per_unit * width
+    if entries > transits.MAX_ENTRIES:
+        raise errors.ProblemTooLarge(
+            f"dp-fqe sums a matrix of {width} × {width} features for each of {parameters.time_groups} groups of steps: "
+            f"{entries} numbers, {transits.MAX_ENTRIES} at most; use fewer terms or fewer time_groups."
+        )
+    if numbers > transits.MAX_NUMBERS:
+        raise errors.ProblemTooLarge(
+            f"A patient may have {schema.horizon * schema.per_unit} records of {width} features each: {numbers} "
+            f"numbers, {transits.MAX_NUMBERS} at most; use fewer terms or a shorter horizon."
+        )
 
 
 def check_policy(schema: Schema, parameters: Parameters, judged: policy.Policy) -> None:
@@ -88,7 +104,9 @@ def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters)
         return parameters
     assert isinstance(schema.states, Vector)
     few = max(math.floor(units * schema.actions * WIDTH), 1)  # judging has no blocks of actions, but matrices
-    return replace(parameters, features=maps.usual(schema.states, schema.actions, few, privacy.rho))
+    usual = maps.usual(schema.states, schema.actions, few, privacy.rho)
+    _check_sizes(schema, parameters, usual.width)
+    return replace(parameters, features=usual)
 
 
 def _judged(schema: Schema, parameters: Parameters, judging: policy.Policy | None = None) -> Judged:
@@ -186,6 +204,11 @@ def _one(features: maps.Blocks) -> FloatArray:
     return np.asarray(np.linalg.solve(psi.T @ psi + 1e-6 * len(psi) * np.eye(features.width), psi.sum(axis=0)))
 
 
+def _bounded(mean: FloatArray) -> FloatArray:
+    """A mean of features is no longer than they are, 1; what noise made longer would grow from step to step."""
+    return mean / max(float(np.linalg.norm(mean)), 1.0)
+
+
 def _behaviour(asker: Asker, judged: Judged) -> Behaviour:
     """Each action's frequency, and how its share differs by the features."""
     gram, taken = asker.ask(transits.Everyone(judged)), asker.ask(transits.Actions(judged))
@@ -256,15 +279,22 @@ class _Estimator:
         self.steady = np.stack([_inverse(each, lift) for each in self.gram])
         change = [inverse @ (m * radius) for inverse, m in zip(self.steady, moves.values, strict=True)]
         found = np.empty((self.horizon, len(starts.values)))
-        found[0] = starts.values / self.asker.units
+        found[0] = _bounded(starts.values / self.asker.units)
         for step in range(1, self.horizon):
             before = found[step - 1]
-            found[step] = before + change[self.groups[step - 1]].T @ before
+            found[step] = _bounded(before + change[self.groups[step - 1]].T @ before)
+        return found
+
+    def _times(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:  # (g, p, p), (H, p) → (H, p)
+        """Each step's vector by the symmetric matrix of its group."""
+        found = np.empty_like(vectors)
+        for group, matrix in enumerate(matrices):
+            found[self.groups == group] = vectors[self.groups == group] @ matrix
         return found
 
     def judgement(self) -> Evaluation:
         asker, units = self.asker, self.asker.units
-        weights = np.einsum("hij,hj->hi", self.steady[self.groups], self.occupancy)
+        weights = self._times(self.steady, self.occupancy)
         centre = self._expected()
         score = transit_scores.Scores(self.judged, self.values, weights * units, centre, 1024.0)
         histogram = asker.ask(transit_scores.ScoreSizes(self.judged, score))
@@ -290,7 +320,7 @@ class _Estimator:
         """The share of the policy's decisions that doctors take as often as by chance, one less frequent counting in
         proportion. Weights that add up to less than a stay were lost in noise, and with them what they stood for."""
         one = _one(self.judged.features)
-        total = float(np.einsum("hi,hij,j->", weights, self.gram[self.groups], one))
+        total = float((self._times(self.gram, weights) @ one).sum())
         return min(max(known * self.horizon / max(total, self.sizes.length), 0.0), 1.0)
 
     def _allowance(self, share: float, value: float) -> float:
@@ -304,6 +334,6 @@ class _Estimator:
     def _scale(self, weights: FloatArray) -> tuple[float, float]:
         """A large score, and the mean square of scores, about."""
         low, high = occupancy.total_range(self.asker.schema)
-        square = float(np.einsum("hi,hij,hj->", weights, self.gram[self.groups], weights)) / self.asker.units
+        square = float((self._times(self.gram, weights) * weights).sum()) / self.asker.units
         size = math.sqrt(max(square, 0.0))
         return min(4 * size * self.received.deviation, 16 * (high - low)), size**2 * self.received.deviation**2

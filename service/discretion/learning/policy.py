@@ -228,7 +228,7 @@ def _linear_document(rule: Linear) -> Document:
                 "margin": score.margin,
                 "ceiling": score.ceiling,
             }
-            | ({"noise": score.noise} if score.noise else {})  # none in policies of public data
+            | ({"noise": score.noise} if score.noise else {})  # 0: every action counts
             for score in rule.scores
         ],
     }

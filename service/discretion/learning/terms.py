@@ -33,6 +33,7 @@ from discretion.learning.trajectories import CONSTANT, FloatArray, Vector, is_fi
 _MOST_FACTORS: Final = 8  # of a product
 _TURNS: Final = 1000.0  # of a cosine over the declared bounds, beyond which it is noise
 _STILL: Final = 1e-3  # radians over the declared bounds, below which it is a constant
+_FACTORS: Final = 10  # of a product; more are zero nearly everywhere
 
 
 @dataclass(frozen=True)
@@ -241,14 +242,18 @@ def _cosine(term: Cosine, vector: Vector) -> Cosine:
 def _product(factors: tuple[Factor, ...], vector: Vector) -> Product:
     checked = [_checked(factor, vector) for factor in factors]
     plain = [factor for factor in checked if not isinstance(factor, Product)]
-    if len(plain) < 2 or CONSTANT in plain:
-        raise _refuse(f"A product needs at least two factors, and {CONSTANT!r} is none.")
+    if not 2 <= len(plain) <= _FACTORS or CONSTANT in plain:
+        raise _refuse(f"A product needs at least two factors and at most {_FACTORS}, and {CONSTANT!r} is none.")
     for factor in plain:
         if isinstance(factor, Missing) and any(factor.column in columns(other) for other in plain):
             raise _refuse(f"A product with {factor.column!r} missing and present is zero for every state.")
-    for column in vector.columns:
-        supports = [_support(factor, vector) for factor in plain if columns(factor) == {column}]
-        if supports and max(low for low, _ in supports) >= min(high for _, high in supports):
+    supports: dict[str, list[tuple[float, float]]] = {}
+    for factor in plain:
+        if len(columns(factor)) == 1:
+            (column,) = columns(factor)
+            supports.setdefault(column, []).append(_support(factor, vector))
+    for column, found in supports.items():
+        if max(low for low, _ in found) >= min(high for _, high in found):
             raise _refuse(f"The factors of a product leave no value of {column!r} where it is not zero.")
     return Product(tuple(sorted(plain, key=repr)))
 

@@ -55,19 +55,17 @@ class Moves(transits.Vectors):
     def gather(self, seen: transits.Visits, partial: IntArray) -> None:
         taken, width = self.judged.taken(seen), self.width
         groups = group_of(self.schema, self.judged.groups)[seen.steps[taken.rows]]
-        here = np.trunc(seen.psi[taken.rows] * (taken.weights / MOST)[:, None])  # below 2¹⁶
-        change = seen.following[taken.rows] - seen.psi[taken.rows]
-        for first, rows in taken.by_unit(width):
-            units_sums = np.zeros((len(first), self.judged.groups, width * width))
-            for group in range(self.judged.groups):
-                mine = np.where((groups[rows] == group)[:, None], here[rows], 0.0)
-                outer = (mine[:, :, None] * change[rows][:, None, :]).reshape(-1, width * width)
-                units_sums[:, group] = np.add.reduceat(outer, first, axis=0)  # integers below 2⁵³
-            self.collect(
-                partial,
-                units_sums.reshape(len(first), self.judged.groups * width * width) * (MOST / maps.ONE**2),
-                self.radius,
-            )
+        order = np.lexsort((groups, seen.units[taken.rows]))
+        rows, groups = taken.rows[order], groups[order]
+        here = np.trunc(seen.psi[rows] * (taken.weights[order] / MOST)[:, None])  # at most 2¹⁶
+        change = seen.following[rows] - seen.psi[rows]  # at most 2¹⁷
+        cells = self.judged.groups * width**2
+        for units, part in transits.runs(seen.units[rows], transits.at_once(cells)):
+            moved = np.zeros(((int(units[-1]) + 1) * self.judged.groups, width, width))
+            places = units * self.judged.groups + groups[part]
+            for _, mine in transits.runs(places, 1):
+                moved[places[mine.start]] = here[part][mine].T @ change[part][mine]  # integers below 2⁵²: exact
+            self.collect(partial, moved.reshape(-1, cells) * (MOST / maps.ONE**2), self.radius)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,19 +135,27 @@ class Scores(transits.Summed):
 
     def _parts(self, taken: transits.Taken) -> tuple[FloatArray, FloatArray]:  # (T,) each
         seen, rows = taken.visits, taken.rows
-        psi, following, ended = seen.psi[rows], seen.following[rows], seen.ended[rows]
         groups = group_of(self.schema, self.judged.groups)
-        group = groups[seen.steps[rows]]
         part, total = np.zeros(len(rows)), np.zeros(len(rows))
         exact = np.zeros((self.schema.horizon, self.width)) if self.weights is None else on_grid(self.weights)
-        later = np.where(ended, 0.0, self.values[-1].of(following))
-        for step in reversed(range(self.schema.horizon)):
-            weight = np.where(group == groups[step], (psi @ exact[step]) * (1.0 / maps.ONE), 0.0)
-            part += weight * (seen.rewards[rows] + later - self.values[step].of(psi))
-            total += weight
-            later = np.where(ended, 0.0, self.values[step].of(following))
+        for group in range(self.judged.groups):
+            own = np.flatnonzero(groups[seen.steps[rows]] == group)
+            part[own], total[own] = self._group(seen, rows[own], np.flatnonzero(groups == group), exact)
         support = np.minimum(self.schema.actions * taken.shares, 1.0)
         return taken.weights * part, taken.weights * total * support
+
+    def _group(
+        self, seen: transits.Visits, rows: IntArray, steps: IntArray, exact: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:  # (T,) each
+        """Σ_h ψᵀu_h·(r + V_{h+1}(x′) − V_h(x)) and Σ_h ψᵀu_h over a group's steps, of the visits in it."""
+        psi, following, ended = seen.psi[rows], seen.following[rows], seen.ended[rows]
+        part, total = np.zeros(len(rows)), np.zeros(len(rows))
+        for step in reversed(steps.tolist()) if len(rows) else ():
+            weight = (psi @ exact[step]) * (1.0 / maps.ONE)
+            later = np.where(ended, 0.0, self.values[step + 1].of(following))
+            part += weight * (seen.rewards[rows] + later - self.values[step].of(psi))
+            total += weight
+        return part, total
 
     def gather(self, seen: transits.Visits, partial: IntArray) -> None:
         score, first, known = self.scores(seen)

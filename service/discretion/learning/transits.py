@@ -39,8 +39,10 @@ ONE: Final = followed.ONE
 MOST: Final = 8  # the largest weight of a visit
 _FINE: Final = 64  # steps of a weight's grid in 1
 _LONGEST: Final = 2**18  # records of a unit, so that its sums stay below 2⁵³
-_RECORDS: Final = 2**15  # whose features are looked at together: what bounds the memory
-_ENTRIES: Final = 2**22  # numbers of outer products held at once
+MAX_ENTRIES: Final = 2**22  # of a matrix for each group of steps
+MAX_NUMBERS: Final = 2**23  # features of all the records that one unit may have
+_RECORDS: Final = 2**15  # whose features are looked at together, if every unit has all it may
+_ENTRIES: Final = 2**22  # numbers held at once in an array. Neither depends on what a unit has: memory tells nothing
 _SHORT: Final = 1 - 2.0**-40  # so that a rounded root is never too long
 
 
@@ -111,7 +113,7 @@ class Judged:
     schema: Schema
     features: maps.Blocks
     policy: Policy | None = None  # None in a plan
-    groups: int = 1  # of steps
+    groups: int = 1  # of steps in which it decides alike
     limit: float = 1.0  # L
     behaviour: Behaviour | None = None
 
@@ -129,17 +131,17 @@ class Judged:
         order = np.lexsort((moment, rows, block.positions[rows]))
         names = ("states", "successors", "actions", "rewards", "ended")
         columns = [np.concatenate([getattr(records, name) for records in steps])[order] for name in names]
-        for _, part in runs(block.positions[rows[order]], _RECORDS):
+        for units, part in runs(block.positions[rows[order]], together(self.schema, self.features.width)):
             chosen = order[part]
-            units = np.unique(block.positions[rows[chosen]], return_inverse=True)[1]
             yield self._visits(units, rows[chosen], moment[chosen], [column[part] for column in columns])
 
     def _visits(self, units: IntArray, rows: IntArray, moment: IntArray, columns: list[NDArray[np.generic]]) -> Visits:
         states, successors, actions, rewards, ended = columns
-        decided = np.zeros(len(rows), dtype=np.int64)
-        for step in np.unique(moment) if self.policy is not None else ():
-            now = np.flatnonzero(moment == step)
-            decided[now] = self.policy.judge(int(step) + 1, states[now])[0]  # type: ignore[union-attr]
+        decided, groups = np.zeros(len(rows), dtype=np.int64), group_of(self.schema, self.groups)
+        for group in np.unique(groups[moment]) if self.policy is not None else ():  # in which it decides alike
+            now = np.flatnonzero(groups[moment] == group)
+            first = int(np.searchsorted(groups, group))
+            decided[now] = self.policy.judge(first + 1, states[now])[0]  # type: ignore[union-attr]
         psi = np.ascontiguousarray(self.features.psi(states))
         return Visits(
             units,
@@ -177,13 +179,21 @@ class Judged:
 
 
 def runs(owners: IntArray, most: int) -> Iterator[tuple[IntArray, slice]]:
-    """Whole units' rows, about so many at a time: where in them each unit begins, and which they are."""
-    first = np.flatnonzero(np.append(True, owners[1:] != owners[:-1])) if len(owners) else np.zeros(0, np.int64)
-    ends, start = np.append(first[1:], len(owners)), 0
-    while start < len(first):
-        stop = max(int(np.searchsorted(ends, first[start] + most, side="right")), start + 1)
-        yield first[start:stop] - first[start], slice(int(first[start]), int(ends[stop - 1]))
-        start = stop
+    """The rows of so many units at a time: which of these units each row is of, from 0 up, and which rows they are."""
+    rank = np.cumsum(np.diff(owners, prepend=owners[:1]) != 0)
+    for start in range(0, int(rank[-1]) + 1 if len(rank) else 0, most):
+        low, high = np.searchsorted(rank, (start, start + most))
+        yield rank[low:high] - start, slice(int(low), int(high))
+
+
+def together(schema: Schema, width: int) -> int:
+    """Units that are looked at in one piece."""
+    return max(1, min(_RECORDS, _ENTRIES // width) // (schema.horizon * schema.per_unit))
+
+
+def at_once(entries: int) -> int:
+    """Units whose sums, of so many numbers each, are held together."""
+    return max(1, _ENTRIES // entries)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,10 +202,6 @@ class Taken:
     rows: IntArray  # (T,) which of them
     weights: FloatArray  # (T,) ω
     shares: FloatArray  # (T,) of doctors who act so there, about
-
-    def by_unit(self, width: int) -> Iterator[tuple[IntArray, slice]]:
-        """Not too many at a time for outer products."""
-        return runs(self.visits.units[self.rows], max(1, _ENTRIES // width**2))
 
 
 def positive(released: float) -> float:
@@ -379,10 +385,9 @@ class Actions(Vectors):
         return (self.schema.actions, self.width)
 
     def gather(self, seen: Visits, partial: IntArray) -> None:
-        taken = self.judged.everyone(seen)
-        rows = np.flatnonzero(taken)
-        table = np.zeros((seen.count, self.schema.actions, self.width))
-        np.add.at(table, (seen.units[rows], seen.actions[rows]), seen.psi[rows])  # integers below 2⁵³
-        self.collect(
-            partial, table.reshape(seen.count, self.schema.actions * self.width) * (1.0 / maps.ONE), self.judged.limit
-        )
+        rows, cells = np.flatnonzero(self.judged.everyone(seen)), self.schema.actions * self.width
+        for units, part in runs(seen.units[rows], at_once(cells)):
+            mine = rows[part]
+            table = np.zeros((int(units[-1]) + 1, self.schema.actions, self.width))
+            np.add.at(table, (units, seen.actions[mine]), seen.psi[mine])  # integers below 2⁵³
+            self.collect(partial, table.reshape(-1, cells) * (1.0 / maps.ONE), self.judged.limit)

@@ -32,9 +32,10 @@ a patient's whole trajectory and bound it as a whole.
   How often is regressed on the features from the Gram matrix alone (the constant is one of them), so it costs nothing.
   A penalty of the paper's form is dominated by known noise, alike for all actions, and kept nobody from actions that
   were never tried.
-* A decision is the best score of a supported action. Where there is only one, or where the rounds' residuals are hardly
-  twice what noise alone would be, it is the action taken most often, labelled `fallback`. Where n√ρ/A is below 30,
-  nearly all of the budget goes to what is taken most often: there is too little to learn more from.
+* A decision is the best score of a supported action. Where there is only one, or where the squares of the rounds'
+  summed residuals do not pass 2.25 times what noise alone would make (more where they are few), it is the action taken
+  most often, labelled `fallback`. Where n√ρ/A is below 30, nearly all of the budget goes to what is taken most often:
+  there is too little to learn more from.
 * No variances are estimated: under privacy they cost more than they give.
 * Nothing is claimed about the value of the policy: shortening patients biases the regression.
 """
@@ -181,7 +182,7 @@ def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     needed = math.ceil(_FEW * schema.actions / math.sqrt(privacy.rho))
     return (
         f"Every decision will be a fallback, what is usually done: {units} patients are too few for {schema.actions} "
-        f"actions at this ρ. {needed} patients would do, or fewer actions."
+        f"actions at this ρ. {needed} patients would do, or fewer actions, or more ρ."
     )
 
 
