@@ -30,6 +30,7 @@ SUMMARY: Final = Path(__file__).with_suffix(".json")
 POLICIES: Final = ("auto", "noisy most frequent action", "best", "random")
 _RANDOM: Final = 4  # a stream of its own
 PROMISED: Final = 0.9
+_SAMPLED: Final = 0.75  # of all runs of a sample together
 
 Document = dict[str, Any]
 
@@ -166,4 +167,6 @@ def run(sample: bool) -> bool:
                 print(json.dumps(row, ensure_ascii=False), flush=True)
             if not sample:
                 SUMMARY.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if sample:  # so few runs that one or two may miss by chance
+        return sum(row["held"] for row in rows) >= _SAMPLED * sum(row["runs"] for row in rows)
     return all(row["held"] >= PROMISED * row["runs"] for row in rows)
