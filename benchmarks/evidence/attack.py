@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import beta
 
 from benchmarks.evidence import neighbours
-from discretion.learning import followed, sums
+from discretion.learning import followed, sums, transits
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Concentrated, Pure, Query, event_of
 from discretion.learning.features import Blocks, Table
@@ -35,7 +35,8 @@ SUMMARY = Path(__file__).with_suffix(".json")
 _DELTAS = (Fraction(1, 10), Fraction(1, 100), Fraction(1, 1000))
 _HORIZON = 4
 _SHARE = Concentrated(Fraction(1, 2))
-_WRITTEN = ("transitions", "steps that stand for")  # what no search finds the worst neighbours of
+# What no search finds the worst neighbours of:
+_WRITTEN = ("transitions", "steps that stand for", "features where each action was taken")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,8 @@ def cases() -> Iterator[Case]:
     plane, blocks = Schema(_HORIZON, line, 2), Blocks(line, 2, ("x",))
     low, high = _stay(plane, -1.0, 1.0), _stay(plane, 1.0, 1.0)
     yield Case("moment, action blocks", Query(Moment(plane, blocks, 0, reward=True, bound=1), _SHARE), low, high)
+    judged = transits.Judged(plane, blocks, limit=float(_HORIZON))
+    yield Case("features of each action", Query(transits.Actions(judged), _SHARE), low, high)
 
 
 def _rare() -> Case:

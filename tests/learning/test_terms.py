@@ -106,7 +106,6 @@ class TestCheck:
             ({"missing": "age"}, "not declared"),
             ({"product": ["age"]}, "two factors"),
             ({"product": ["age", "1"]}, "two factors"),
-            ({"product": ["age"] * 11}, "at most 10"),
             ({"product": [{"missing": "lactate"}, "lactate"]}, "zero for every state"),
             ({"product": [{"missing": "lactate"}, {"cosine": {"age": 1, "lactate": 1}}]}, "zero for every state"),
             ({"product": [{"bin": "age", "to": 20}, {"hinge": "age", "at": 30, "side": "above"}]}, "leave no value"),

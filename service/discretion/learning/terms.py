@@ -33,7 +33,6 @@ from discretion.learning.trajectories import CONSTANT, FloatArray, Vector, is_fi
 _MOST_FACTORS: Final = 8  # of a product
 _TURNS: Final = 1000.0  # of a cosine over the declared bounds, beyond which it is noise
 _STILL: Final = 1e-3  # radians over the declared bounds, below which it is a constant
-_FACTORS: Final = 10  # of a product; more are zero nearly everywhere
 
 
 @dataclass(frozen=True)
@@ -242,8 +241,8 @@ def _cosine(term: Cosine, vector: Vector) -> Cosine:
 def _product(factors: tuple[Factor, ...], vector: Vector) -> Product:
     checked = [_checked(factor, vector) for factor in factors]
     plain = [factor for factor in checked if not isinstance(factor, Product)]
-    if not 2 <= len(plain) <= _FACTORS or CONSTANT in plain:
-        raise _refuse(f"A product needs at least two factors and at most {_FACTORS}, and {CONSTANT!r} is none.")
+    if len(plain) < 2 or CONSTANT in plain:
+        raise _refuse(f"A product needs at least two factors, and {CONSTANT!r} is none.")
     for factor in plain:
         if isinstance(factor, Missing) and any(factor.column in columns(other) for other in plain):
             raise _refuse(f"A product with {factor.column!r} missing and present is zero for every state.")
