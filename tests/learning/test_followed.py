@@ -62,7 +62,7 @@ def statistics(schema: Schema, wild: bool = True) -> list[Statistic]:
     ]
     return [
         followed.Sizes(judged),
-        followed.Received(judged, -5 / 3, 10 / 3),
+        followed.Received(schema, -5 / 3, 10 / 3),
         followed.Followed(judged),
         followed.Visited(judged),
         followed.Taken(judged),
@@ -192,7 +192,7 @@ class TestSensitivity:
         brief = [steady(schema, 1, 0, 0.0, final, length=1) for final in (0, 1)]
         starts = [steady(schema, state, 1 - state, 0.0, length=1, ending=ENDED) for state in (0, 1)]
         worst: list[tuple[Statistic, Unit, Unit]] = [
-            (followed.Received(judged, -5 / 3, 10 / 3), steady(schema, 1, 0, 2.0), steady(schema, 1, 0, -1.0)),
+            (followed.Received(schema, -5 / 3, 10 / 3), steady(schema, 1, 0, 2.0), steady(schema, 1, 0, -1.0)),
             (followed.Followed(judged), *ends),
             (followed.Visited(judged), *ends),
             (scored.Transitions(judged, 1.0), *ends),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import forms, fqe, occupancy, policy
+from discretion.learning import evaluators, forms, fqe, occupancy, policy
 from discretion.learning.curator import Concentrated, Curator, Pure
 from discretion.learning.trajectories import (
     CUT_BEFORE,
@@ -201,7 +201,7 @@ class TestEvaluate:
         judged, parameters = judged_policy(public.schema, by_step(public.schema)), fqe.Parameters()
         curator = Curator(public.data(units, 0), Fraction(1, 2))
         fqe.evaluate(curator, Concentrated(Fraction(1, 2)), parameters, judged)
-        planned = fqe.mechanisms(public.schema, units, Concentrated(Fraction(1, 2)), parameters)
+        planned = evaluators.mechanisms(public.schema, units, Concentrated(Fraction(1, 2)), parameters)
         assert sorted(curator.log, key=str) == sorted(planned, key=str)
         assert events.compose(curator.log) == Fraction(1, 2)
         tables = [event for event in planned if len(event.shape) == 2]
@@ -211,13 +211,13 @@ class TestEvaluate:
 class TestMechanisms:
     @pytest.mark.parametrize("units", [5, 5000])
     def test_each_has_a_name_of_its_own(self, units: int) -> None:
-        planned = fqe.mechanisms(world().schema, units, ONE, fqe.Parameters())
+        planned = evaluators.mechanisms(world().schema, units, ONE, fqe.Parameters())
         assert len({event.statistic for event in planned}) == len(planned)
 
     def test_horizons_of_one_step_and_beyond_the_rounds_cost_the_budget_too(self) -> None:
         for horizon in (1, 2, 60):
             schema = Schema(horizon, Discrete(6), 3)
-            assert events.compose(fqe.mechanisms(schema, 10, ONE, fqe.Parameters())) == 1
+            assert events.compose(evaluators.mechanisms(schema, 10, ONE, fqe.Parameters())) == 1
 
 
 class TestResolved:
@@ -241,11 +241,11 @@ class TestResolved:
     def test_what_was_resolved_stays_under_another_rule(self, monkeypatch: pytest.MonkeyPatch) -> None:
         schema = world().schema
         before = fqe.resolved(schema, 5000, ONE, fqe.Parameters())
-        planned = fqe.mechanisms(schema, 5000, ONE, before)
+        planned = evaluators.mechanisms(schema, 5000, ONE, before)
         monkeypatch.setattr(fqe, "FEW_STATES", Fraction(10**9))
         monkeypatch.setattr(fqe, "PLENTY", 1)
-        assert fqe.mechanisms(schema, 5000, ONE, fqe.Parameters()) != planned
-        assert fqe.mechanisms(schema, 5000, ONE, before) == planned
+        assert evaluators.mechanisms(schema, 5000, ONE, fqe.Parameters()) != planned
+        assert evaluators.mechanisms(schema, 5000, ONE, before) == planned
         assert fqe.resolved(schema, 5000, ONE, before) == before
 
     def test_a_certificate_can_write_and_read_it(self) -> None:
@@ -298,7 +298,7 @@ class TestCheck:
 
     def test_pure_budgets_are_refused(self) -> None:
         with pytest.raises(errors.InvalidParameter, match="zCDP"):
-            fqe.mechanisms(world().schema, 10, Pure(Fraction(1)), fqe.Parameters())
+            evaluators.mechanisms(world().schema, 10, Pure(Fraction(1)), fqe.Parameters())
 
     @pytest.mark.parametrize(
         "wrong",

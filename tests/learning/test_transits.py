@@ -15,23 +15,24 @@ from hypothesis import strategies as st
 
 from discretion import errors
 from discretion.learning import features as maps
-from discretion.learning import policy, scores, sums, transit_scores, transits
-from discretion.learning.terms import Hinge, Missing, Product
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Schema, Trajectories, Vector
-
-HORIZON, ACTIONS = 5, 2
-VECTOR = Vector(("a", "b"), ((-1.0, 3.0), (0.0, 10.0)), missing=("b",))
-PLAIN = maps.Blocks(VECTOR, ACTIONS, ("1", "a", "b"))
-RICH = maps.Blocks(
-    VECTOR, ACTIONS, ("1", "a", Hinge("b", 2.5, "above"), Product(("a", Hinge("b", 5.0, "below"))), Missing("b"))
+from discretion.learning import followed, policy, scores, sums, transit_scores, transits
+from discretion.learning.terms import Hinge
+from discretion.learning.trajectories import CUT, ENDED, Schema, Trajectories, Vector
+from tests.learning.vector_units import (
+    ACTIONS,
+    HORIZON,
+    MAPS,
+    PER_UNIT,
+    PLAIN,
+    RICH,
+    VECTOR,
+    Unit,
+    dataset,
+    moved,
+    schema_of,
+    steady,
+    wild,
 )
-MAPS = pytest.mark.parametrize("features", [PLAIN, RICH], ids=["plain", "rich"])
-PER_UNIT = pytest.mark.parametrize("per_unit", [1, 3])
-Unit = dict[str, Any]
-
-
-def schema_of(per_unit: int = 1, **fields: Any) -> Schema:
-    return Schema(HORIZON, VECTOR, ACTIONS, reward=(-1.0, 2.0), per_unit=per_unit, **fields)
 
 
 def judging(groups: int = 1, seed: int = 0) -> policy.Policy:
@@ -75,7 +76,7 @@ def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, limit: fl
     ]
     return [
         transits.Sizes(judged),
-        transits.Received(judged, -5 / 3, 10 / 3),
+        followed.Received(schema, -5 / 3, 10 / 3),
         transits.Everyone(judged),
         transits.Actions(judged),
         transits.Followed(judged),
@@ -89,66 +90,9 @@ def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, limit: fl
     ]
 
 
-def dataset(schema: Schema, units: Sequence[Unit], positions: Any = None) -> Trajectories:
-    size = [unit["actions"].shape[1] for unit in units]
-    positions = np.repeat(np.arange(len(units)) if positions is None else positions, size)
-    steps: dict[str, Any] = {
-        k: np.concatenate([unit[k] for unit in units], axis=1) for k in ("states", "actions", "rewards")
-    }
-    rest: dict[str, Any] = {k: np.concatenate([unit[k] for unit in units]) for k in ("lengths", "endings", "final")}
-    return Trajectories(schema, len(units), [Block(units=positions, **steps, **rest)])
-
-
 def totals(measured: Sequence[Any], data: Trajectories) -> list[Any]:
     with np.errstate(all="ignore"):  # as the curator does
         return sums.totals(measured, data)
-
-
-WILD = [np.nan, np.inf, -np.inf, -1.0, 0.0, 3.0, 10.0, 1e300]
-
-
-def wild(rng: np.random.Generator, per_unit: int, tame: bool = False) -> Unit:
-    count = int(rng.integers(0, per_unit + 2)) if not tame else per_unit
-    shape = (HORIZON, count)
-
-    def states(*size: int) -> Any:
-        inside = rng.uniform(VECTOR.low, VECTOR.high, (*size, 2))
-        return inside if tame else np.where(rng.random(inside.shape) < 0.3, rng.choice(WILD, inside.shape), inside)
-
-    return {
-        "states": states(*shape),
-        "actions": rng.integers(0 if tame else -1, ACTIONS + (not tame), shape),
-        "rewards": np.where(rng.random(shape) < 0.3, rng.choice(WILD, shape), rng.choice([-1.0, 2.0], (1, count))),
-        "lengths": np.full(count, HORIZON) if tame else rng.integers(-1, HORIZON + 3, count),
-        "endings": np.full(count, CUT_BEFORE) if tame else rng.integers(ENDED, 4, count),
-        "final": states(count),
-    }
-
-
-def steady(
-    state: tuple[float, float],
-    action: int,
-    reward: float,
-    copies: int = 1,
-    ending: int = CUT_BEFORE,
-    final: tuple[float, float] | None = None,
-    length: int = HORIZON,
-) -> Unit:
-    """The same record at every step of every trajectory."""
-    return {
-        "states": np.tile(np.array(state), (HORIZON, copies, 1)),
-        "actions": np.full((HORIZON, copies), action),
-        "rewards": np.full((HORIZON, copies), reward),
-        "lengths": np.full(copies, length),
-        "endings": np.full(copies, ending),
-        "final": np.tile(np.array(final or state), (copies, 1)),
-    }
-
-
-def moved(statistic: Any, before: Any, after: Any) -> Fraction:
-    """The squared movement as a part of what is stated, exactly."""
-    change = [int(x) for x in (after.astype(object) - before.astype(object)).ravel()]
-    return Fraction(sum(x * x for x in change)) * statistic.resolution**2 / statistic.squared_sensitivity
 
 
 class TestNeverExceeded:
@@ -201,7 +145,7 @@ class TestReached:
         value = transits.Value(0.0, np.array([50.0]), -50.0, 50.0)
         score = transit_scores.Scores(judged, (value,) * (HORIZON + 1), np.full((HORIZON, 1), 50.0))
         worst: list[tuple[Any, Unit, Unit]] = [
-            (transits.Received(judged, -5 / 3, 10 / 3), *pay),
+            (followed.Received(schema, -5 / 3, 10 / 3), *pay),
             (transit_scores.Starts(judged), *ends),
             (transits.Actions(judged), *ends),
             (score, *ends),

@@ -20,6 +20,7 @@ A unit's vector is a function of its own records and of released numbers, bit fo
 combined elementwise, and what is summed in floating point is summed over one unit, in the order of its cells.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -108,7 +109,7 @@ def _check(radius: float) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Clipped:
+class _Clipped(ABC):
     """What the shortened sums share. A number of the answer counts radii."""
 
     schema: Schema
@@ -135,8 +136,8 @@ class _Clipped:
     def finish(self, partial: IntArray) -> IntArray:
         return partial.reshape(self.shape)
 
-    def vectors(self, block: Bounded) -> _Vectors:
-        raise NotImplementedError
+    @abstractmethod
+    def vectors(self, block: Bounded) -> _Vectors: ...
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         vectors = self.vectors(block)

@@ -21,6 +21,7 @@ checked in integers. Each contribution is a function of its unit's own records, 
 arithmetic and sums of integers below 2⁵³.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -175,11 +176,8 @@ class Chosen:
     place: IntArray  # (S,)
 
 
-@dataclass(frozen=True, eq=False)
-class Summed:
-    """What the statistics here share; a number of an answer counts radii."""
-
-    judged: Judged
+class OnGrid(ABC):
+    """What sums on the grid share; a number of an answer counts radii."""
 
     part = events.EVERYONE
     symmetric = False
@@ -187,12 +185,8 @@ class Summed:
     resolution = Fraction(1, ONE)
 
     @property
-    def schema(self) -> Schema:
-        return self.judged.schema
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]: ...
 
     def largest(self, units: int) -> int:
         return units * ONE
@@ -202,6 +196,17 @@ class Summed:
 
     def finish(self, partial: IntArray) -> IntArray:
         return partial.reshape(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Summed(OnGrid):
+    """A sum about the judged policy."""
+
+    judged: Judged
+
+    @property
+    def schema(self) -> Schema:
+        return self.judged.schema
 
     def collect(self, partial: IntArray, units: IntArray, cells: IntArray, whole: FloatArray) -> None:
         found, entries = shortened(units, cells, whole, len(partial))
@@ -235,9 +240,10 @@ class Sizes(Summed):
 
 
 @dataclass(frozen=True, eq=False)
-class Received(Summed):
+class Received(OnGrid):
     """z and z² of each unit, z being its trajectories' mean recorded total, scaled from a public range to [−1, 1]."""
 
+    schema: Schema
     low: float  # in rewards' widths
     high: float
 

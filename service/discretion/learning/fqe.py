@@ -33,11 +33,10 @@ import numpy as np
 from discretion import errors
 from discretion.learning import checks, followed, occupancy, policy, report, scored
 from discretion.learning import features as maps
-from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget, event_of
+from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget
 from discretion.learning.occupancy import Asker, Counts, Estimate, Sizes
 from discretion.learning.sums import Statistic
 from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Schema
-from discretion.privacy import events
 
 NAME: Final = report.NAME
 LEVEL: Final = 0.9
@@ -52,7 +51,7 @@ PLENTY: Final = 20  # n√ρ/S from which radii grow
 LONGEST: Final = 4  # times the usual radius
 MAX_CELLS: Final = 50_000_000
 
-_Plan = list[tuple[Statistic, Fraction]]
+Plan = list[tuple[Statistic, Fraction]]
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ def _rounds(schema: Schema, parameters: Parameters) -> tuple[int, int]:
     return parameters.occupancy_rounds, min(parameters.value_rounds, schema.horizon)
 
 
-def _table_plan(judged: followed.Judged) -> _Plan:
+def _table_plan(judged: followed.Judged) -> Plan:
     return [
         (scored.Transitions(judged), Fraction(6, 10)),
         (scored.Targets(judged, None, 0.0, 1.0), Fraction(3, 10)),
@@ -182,17 +181,15 @@ def _table_plan(judged: followed.Judged) -> _Plan:
     ]
 
 
-def _rounds_plan(judged: followed.Judged, rounds: tuple[int, int]) -> _Plan:
+def _rounds_plan(judged: followed.Judged, rounds: tuple[int, int]) -> Plan:
     """A quarter for the occupancy. A round's noise reaches the value like every other's, so its share follows the size
     of what it measures: rewards first, then what falls by about a tenth a round; and the occupancy's first change."""
     zeros = np.zeros(judged.schema.count + 1)
     later = [max(1, round(100 * 0.9**index)) for index in range(rounds[1] - 1)]
     targets = [Fraction(2, 5) if later else Fraction(1)] + [Fraction(3 * each, 5 * sum(later)) for each in later]
     arrivals = [Fraction(1, 2)] + [Fraction(1, 2 * (rounds[0] - 1))] * (rounds[0] - 1)
-    moves: _Plan = [(scored.Arrivals(judged, zeros, 1.0, index), part / 4) for index, part in enumerate(arrivals)]
-    earned: _Plan = [
-        (scored.Targets(judged, None, 0.0, 1.0, index), part * 3 / 4) for index, part in enumerate(targets)
-    ]
+    moves: Plan = [(scored.Arrivals(judged, zeros, 1.0, index), part / 4) for index, part in enumerate(arrivals)]
+    earned: Plan = [(scored.Targets(judged, None, 0.0, 1.0, index), part * 3 / 4) for index, part in enumerate(targets)]
     return moves + earned
 
 
@@ -206,9 +203,9 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     score = scored.Scores(judged, values, values[0])
     leads = _table_plan(judged) if parameters.way == "table" else _rounds_plan(judged, _rounds(schema, parameters))
     one = Fraction(1)
-    plan: list[_Plan] = [
+    plan: list[Plan] = [
         [(followed.Sizes(judged), one)],
-        [(followed.Received(judged, *occupancy.total_range(schema)), one)],
+        [(followed.Received(schema, *occupancy.total_range(schema)), one)],
         [(followed.Followed(judged), one)],
         [(followed.Visited(judged), one)],
         [(followed.Taken(judged), one)],
@@ -216,16 +213,16 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
         [(scored.ScoreSizes(judged, score), one)],
         [(score, one)],
     ]
-    whole = sum(parameters.shares)
+    return shared_out(privacy, parameters.shares, plan)
+
+
+def shared_out(privacy: Share, shares: tuple[int, ...], plan: list[Plan]) -> list[Query]:
+    """Each kind of release gets its share, and within it each statistic its part."""
     return [
-        Query(statistic, privacy.part(Fraction(share, whole) * part))
-        for share, statistics in zip(parameters.shares, plan, strict=True)
+        Query(statistic, privacy.part(Fraction(share, sum(shares)) * part))
+        for share, statistics in zip(shares, plan, strict=True)
         for statistic, part in statistics
     ]
-
-
-def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[events.Event]:
-    return [event_of(query, units) for query in queries(schema, units, privacy, parameters)]
 
 
 @dataclass(frozen=True)
@@ -246,7 +243,7 @@ def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: 
     chosen = decisions(schema, judging)
     judged = followed.Judged(schema, chosen)
     sizes = occupancy.sizes(asker, judged)
-    received = _received(asker, judged)
+    received = received_of(asker)
     counts = occupancy.count(asker, sizes, chosen, parameters.support)
     if parameters.way == "table":
         found = occupancy.by_table(asker, counts, sizes)
@@ -255,9 +252,9 @@ def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: 
     return _judgement(asker, sizes, received, counts, found, parameters)
 
 
-def _received(asker: Asker, judged: followed.Judged) -> Received:
+def received_of(asker: Asker) -> Received:
     low, high = occupancy.total_range(asker.schema)
-    answer = asker.ask(followed.Received(judged, low, high))
+    answer = asker.ask(followed.Received(asker.schema, low, high))
     mean, error, deviation = moments(answer, asker.units)
     half = (high - low) / 2
     return Received((high + low) / 2 + half * mean, half * error, half * deviation)

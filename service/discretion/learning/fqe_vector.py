@@ -12,9 +12,9 @@ linear in public features ψ of the state. The policy may decide by the step, in
 **Guarantee.** Everything released is ρ-zCDP together for replacing one patient.
 
 **The interval** has, at 90 %, the sampling and privacy noise of the mean score, both measured; the share `DOUBT` of the
-noise of V and of what the scores corrected; what cutting large scores may hide; and an allowance for decisions that
-are rare in the data, because there values are extrapolated: each may be off by a share of the spread of values. With
-few features the same share is larger. These are conventions, no theorems.
+noise of V and of what the scores corrected; what cutting large scores may hide; and two allowances in deviations of
+what stays earned: for values that are not linear, smaller the more features there are; and for decisions that are rare
+in the data, because there values are extrapolated. These are conventions, no theorems.
 """
 
 import math
@@ -26,12 +26,11 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import features as maps
-from discretion.learning import fqe, occupancy, policy, transit_scores, transits
+from discretion.learning import followed, fqe, occupancy, policy, transit_scores, transits
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget
 from discretion.learning.fqe import Evaluation, Parameters
 from discretion.learning.occupancy import Asker
 from discretion.learning.pooled import group_of
-from discretion.learning.sums import Statistic
 from discretion.learning.trajectories import FloatArray, Schema, Vector
 from discretion.learning.transits import Behaviour, Judged, Value
 
@@ -114,7 +113,7 @@ def _judged(schema: Schema, parameters: Parameters, judging: policy.Policy | Non
     return Judged(schema, parameters.features, judging, parameters.time_groups)
 
 
-def _values_plan(judged: Judged, rounds: int) -> list[tuple[Statistic, Fraction]]:
+def _values_plan(judged: Judged, rounds: int) -> fqe.Plan:
     turns = [transit_scores.Targets(judged, round=turn) for turn in range(rounds)]
     return [
         (transit_scores.Moves(judged), Fraction(1, 2)),
@@ -127,9 +126,9 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     parameters = resolved(schema, units, privacy, parameters)
     judged, one = _judged(schema, parameters), Fraction(1)
     score = transit_scores.Scores(judged)
-    plan: list[list[tuple[Statistic, Fraction]]] = [
+    plan: list[fqe.Plan] = [
         [(transits.Sizes(judged), one)],
-        [(transits.Received(judged), one)],
+        [(followed.Received(schema, *occupancy.total_range(schema)), one)],
         [(transits.Followed(judged), one)],
         [(transits.Everyone(judged), Fraction(1, 3)), (transits.Actions(judged), Fraction(2, 3))],
         [(transit_scores.Starts(judged), one)],
@@ -137,12 +136,7 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
         [(transit_scores.ScoreSizes(judged, score), one)],
         [(score, one)],
     ]
-    whole = sum(parameters.shares)
-    return [
-        Query(statistic, privacy.part(Fraction(share, whole) * part))
-        for share, statistics in zip(parameters.shares, plan, strict=True)
-        for statistic, part in statistics
-    ]
+    return fqe.shared_out(privacy, parameters.shares, plan)
 
 
 @dataclass(frozen=True)
@@ -163,18 +157,11 @@ def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: 
     asker = Asker(curator, {query.statistic.name: query.share for query in asked})
     judged = _judged(schema, parameters, judging)
     sizing = asker.ask(transits.Sizes(judged))
-    received = _received(asker, judged)
+    received = fqe.received_of(asker)
     sizes = _sizes(asker, sizing, received)
     judged = replace(judged, limit=LIMIT * sizes.features)
     judged = replace(judged, behaviour=_behaviour(asker, judged))
     return _Estimator(asker, judged, sizes, received, parameters).judgement()
-
-
-def _received(asker: Asker, judged: Judged) -> fqe.Received:
-    low, high = occupancy.total_range(asker.schema)
-    mean, error, deviation = fqe.moments(asker.ask(transits.Received(judged, low, high)), asker.units)
-    half = (high - low) / 2
-    return fqe.Received((high + low) / 2 + half * mean, half * error, half * deviation)
 
 
 def _sizes(asker: Asker, answer: Answer, received: fqe.Received) -> _Sizes:

@@ -173,7 +173,7 @@ class ScoreSizes(followed.Summed):
 
     squared_sensitivity = Fraction(2)
     resolution = Fraction(1)
-    name = "how many patients are how far from the average by what the policy would have earned them"
+    name = "numbers of patients by how far what the policy would have earned them is from the average"
     shape = (len(EDGES) + 1,)
 
     def largest(self, units: int) -> int:

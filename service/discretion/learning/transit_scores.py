@@ -116,7 +116,7 @@ class Scores(transits.Summed):
     radius: float = 1.0
 
     squared_sensitivity = Fraction(9, 2)
-    name = "what the policy would have earned each patient, its square, what was expected, and how much of it is known"
+    name = "what the policy would have earned each patient, its square, what was expected, and the supported part"
     shape = (4,)
 
     def scores(self, seen: transits.Visits) -> tuple[FloatArray, FloatArray, FloatArray]:  # (U,) each
@@ -173,7 +173,7 @@ class ScoreSizes(transits.Summed):
 
     squared_sensitivity = Fraction(2)
     resolution = Fraction(1)
-    name = "how many patients are how far from the average by what the policy would have earned them"
+    name = "numbers of patients by how far what the policy would have earned them is from the average"
     shape = (len(scored.EDGES) + 1,)
 
     def largest(self, units: int) -> int:

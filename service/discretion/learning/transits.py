@@ -18,6 +18,7 @@ a function of its unit's own records, bit for bit: products over rows are exact 
 or sums of integers below 2⁵³.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,7 +34,6 @@ from discretion.learning.policy import Policy
 from discretion.learning.pooled import group_of
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
 from discretion.learning.values import on_grid
-from discretion.privacy import events
 
 ONE: Final = followed.ONE
 MOST: Final = 8  # the largest weight of a visit
@@ -221,15 +221,10 @@ def within(units: IntArray, sizes: IntArray, counted: BoolArray, limit: float) -
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
-    """What the statistics here share; a number of an answer counts radii."""
+class Summed(followed.OnGrid):
+    """A sum over the visits of whole units, some units at a time."""
 
     judged: Judged
-
-    part = events.EVERYONE
-    symmetric = False
-    absolute_sensitivity = None
-    resolution = Fraction(1, ONE)
 
     @property
     def schema(self) -> Schema:
@@ -239,25 +234,15 @@ class Summed:
     def width(self) -> int:
         return self.judged.features.width
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        raise NotImplementedError
-
-    def largest(self, units: int) -> int:
-        return units * ONE
-
     def partial(self) -> IntArray:
         return np.zeros(self.shape, dtype=np.int64)
-
-    def finish(self, partial: IntArray) -> IntArray:
-        return partial
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         for seen in self.judged.pieces(block):
             self.gather(seen, partial)
 
-    def gather(self, seen: Visits, partial: IntArray) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def gather(self, seen: Visits, partial: IntArray) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,28 +265,6 @@ class Sizes(Summed):
         partial[1] += int(np.trunc(seen.sizes * (share / maps.ONE**2)).sum())
         partial[2] += int(np.trunc(np.minimum(seen.rewards**2, 1.0) * share).sum())
         partial[3:] += int(seen.starts.sum()) * (ONE // self.schema.per_unit)
-
-
-@dataclass(frozen=True, eq=False)
-class Received(Summed):
-    """z and z² of each unit, z being its trajectories' mean recorded total, scaled from a public range to [−1, 1]."""
-
-    low: float = -1.0  # in rewards' widths
-    high: float = 1.0
-
-    squared_sensitivity = Fraction(4)
-    name = "what each patient's stay earned, and its square"
-    shape = (2,)
-
-    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        total, present = np.zeros(len(block.positions)), np.zeros(len(block.positions), dtype=np.bool_)
-        for step in range(self.schema.horizon):
-            records = block.records(step)
-            total[records.rows] += records.rewards - self.schema.idle
-            present[records.rows] = True
-        scaled = (2 * total - self.high - self.low) / (self.high - self.low)
-        owners = np.unique(block.positions[present], return_inverse=True)[1]
-        followed.add_with_squares(partial, owners, sums.whole(scaled[present] * ONE, ONE), np.bincount(owners))
 
 
 class Grams(Summed):
