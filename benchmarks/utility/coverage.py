@@ -1,8 +1,9 @@
 """How often the interval of an evaluation holds the truth: fresh data and fresh noise in every run, exact values.
 
-Each run draws a dataset, takes a policy (learned by `auto` from the first half, or one of three others), judges it on
-the second half with DP-FQE at the same ρ, and compares with what the policy is worth. Two of the policies are ones that
-the data hardly follow, the best there is and one drawn at random: an evaluator has to be honest about these too.
+Each run draws a dataset, takes a policy (learned by `auto` from the first half, or one of four others), judges it on
+the second half with DP-FQE at the same ρ, and compares with what the policy is worth. Some of the policies are ones
+that the data hardly follow, the best there is, one drawn at random or one that harms: an evaluator has to be honest
+about these too.
 
 Results go to coverage.json, one row for each problem, size, ρ and policy: in how many runs the interval held, its mean
 half-width, the mean error and its size, all in the unit of the rewards, and the mean of what it says about support.
@@ -20,15 +21,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.utility import peers, problems, study
+from benchmarks.utility import glucose, peers, problems, shock, study
 from benchmarks.utility.problems import Problem
-from discretion.learning import fqe, policy
+from benchmarks.utility.vectors import Simulator
+from discretion.learning import evaluators, fqe, policy
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.trajectories import Block, IntArray, Trajectories
 
 SUMMARY: Final = Path(__file__).with_suffix(".json")
 POLICIES: Final = ("auto", "noisy most frequent action", "best", "random")
 _RANDOM: Final = 4  # a stream of its own
+_PLENTY: Final = Fraction(100)
 PROMISED: Final = 0.9
 _SAMPLED: Final = 0.75  # of all runs of a sample together
 
@@ -38,7 +41,7 @@ Document = dict[str, Any]
 @dataclass(frozen=True)
 class Cell:
     problem: str
-    make: Callable[[int], Problem]  # of a seed: always the same one, or another instance
+    make: Callable[[int], Problem | Simulator]  # of a seed: always the same one, or another instance
     size: int  # of both halves together
     rho: Fraction
     runs: int
@@ -60,7 +63,7 @@ class Judged:
         return self.found.low <= self.truth <= self.found.high
 
 
-def halves(problem: Problem, size: int, seed: int) -> tuple[Trajectories, Trajectories]:
+def halves(problem: Problem | Simulator, size: int, seed: int) -> tuple[Trajectories, Trajectories]:
     block, half = problem.sample(size, seed), size // 2
     first, second = _columns(block, slice(half)), _columns(block, slice(half, 2 * half))
     return Trajectories(problem.schema, half, [first]), Trajectories(problem.schema, half, [second])
@@ -72,17 +75,36 @@ def _columns(block: Block, kept: slice) -> Block:
     return replace(block, units=np.arange(len(rest["lengths"])), **steps, **rest)
 
 
-def decided(problem: Problem, name: str, data: Trajectories, rho: Fraction, seed: int) -> IntArray:  # (H, S) or (S,)
+def taken(problem: Problem | Simulator, name: str, data: Trajectories, rho: Fraction, seed: int) -> policy.Policy:
     if name == "auto":
-        learned = study.learned(data, rho, study.chosen(problem.schema, data.units, rho))
-        assert isinstance(learned.rule, policy.Table)
-        return np.asarray(learned.rule.decisions, dtype=np.int64)
+        return study.learned(data, rho, study.chosen(problem.schema, data.units, rho))
+    if isinstance(problem, Simulator):
+        return harmful(problem, data) if name == "harmful" else problem.noisy_mode(data, rho)
+    return _written(problem, name, decided(problem, name, data, rho, seed))
+
+
+def decided(problem: Problem, name: str, data: Trajectories, rho: Fraction, seed: int) -> IntArray:  # (H, S) or (S,)
     if name == "best":
         return best(problem)
     if name == "random":
         draw = np.random.default_rng([_RANDOM, problem.number, seed])
         return draw.integers(0, problem.schema.actions, problem.schema.count)
     return peers.noisy_mode(data, rho)
+
+
+def _written(problem: Problem, name: str, decisions: IntArray) -> policy.Policy:
+    shape = (problem.horizon, problem.schema.count)
+    whole = np.array(np.broadcast_to(decisions, shape))
+    return policy.of_table(name, problem.schema, whole, np.ones(shape, dtype=np.bool_), np.zeros(shape))
+
+
+def harmful(problem: Simulator, data: Trajectories) -> policy.Policy:
+    """What is learned, with next to no noise, by taking every reward for its opposite."""
+    (low, high), total = problem.schema.reward, problem.schema.total
+    opposite = None if total is None else (-total[1], -total[0])
+    schema = replace(problem.schema, reward=(-high, -low), total=opposite)
+    blocks = [replace(block, rewards=-block.rewards) for block in data.blocks]
+    return study.learned(Trajectories(schema, data.units, blocks), _PLENTY, study.chosen(schema, data.units, _PLENTY))
 
 
 def best(problem: Problem) -> IntArray:  # (H, S)
@@ -93,20 +115,21 @@ def best(problem: Problem) -> IntArray:  # (H, S)
     return found
 
 
-def judge(problem: Problem, data: Trajectories, rho: Fraction, decisions: IntArray, name: str) -> Judged:
-    shape = (problem.horizon, problem.schema.count)
-    whole = np.array(np.broadcast_to(decisions, shape))
-    judged = policy.of_table(name, problem.schema, whole, np.ones(shape, dtype=np.bool_), np.zeros(shape))
+def judge(problem: Problem | Simulator, data: Trajectories, rho: Fraction, judged: policy.Policy, name: str) -> Judged:
     began = time.perf_counter()
-    found = fqe.evaluate(Curator(data, rho), Concentrated(rho), fqe.Parameters(), judged)
-    return Judged(name, found, problem.value(whole), problem.copied, time.perf_counter() - began)
+    found = evaluators.evaluate(Curator(data, rho), Concentrated(rho), evaluators.Parameters(), judged)
+    seconds = time.perf_counter() - began
+    if isinstance(problem, Simulator):
+        return Judged(name, found, problem.value(judged), problem.copied(), seconds)
+    assert isinstance(judged.rule, policy.Table)
+    return Judged(name, found, problem.value(np.asarray(judged.rule.decisions)), problem.copied, seconds)
 
 
 def measured(cell: Cell, seed: int) -> Iterator[Judged]:
     problem = cell.make(seed)
     training, judging = halves(problem, cell.size, seed)
     for name in cell.policies:
-        yield judge(problem, judging, cell.rho, decided(problem, name, training, cell.rho, seed), name)
+        yield judge(problem, judging, cell.rho, taken(problem, name, training, cell.rho, seed), name)
 
 
 def summary(cell: Cell, found: list[Judged]) -> list[Document]:
@@ -137,6 +160,7 @@ def cells(sample: bool) -> list[Cell]:
         return [Cell("random", problems.random_mdp, 5_000, one, 2)]
     icu = problems.icu_sepsis()
     hard = ("auto", "best")
+    vector = ("auto", "harmful")
     return [
         *(Cell("grid", problems.grid, 5_000, rho, 100) for rho in (tenth, one)),
         *(Cell("random", problems.random_mdp, 5_000, rho, 100) for rho in (tenth, one)),
@@ -146,6 +170,10 @@ def cells(sample: bool) -> list[Cell]:
         *(Cell("random", problems.random_mdp, 1_000, rho, 50, hard) for rho in (tenth, one)),
         *(Cell("icu-sepsis", lambda _: icu, 50_000, rho, 30, hard) for rho in (tenth, one)),
         *(Cell("icu-sepsis", lambda _: icu, 200_000, rho, 10, hard) for rho in (tenth, one)),
+        *(Cell("shock", lambda _: shock.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
+        *(Cell("glucose", lambda _: glucose.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
+        Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector),
+        Cell("glucose", lambda _: glucose.SIMULATOR, 20_000, one, 10, vector),
     ]
 
 

@@ -10,7 +10,9 @@ from discretion.learning import clipped
 from discretion.learning.curator import Concentrated, Curator, Query
 from discretion.learning.trajectories import ENDED, Block, FloatArray, IntArray, Trajectories
 
-SCALES: Final = (0.0, 0.3, 0.6, 1.2)  # of the penalty; the best of them in the true problem is reported
+# The best pair of these in the true problem is reported.
+SCALES: Final = (0.0, 0.1, 0.3, 0.6)  # of the penalty
+VISITS: Final = (1, 5, 10, 20, 40)  # that an action needs to be considered, if another of its state has as many
 
 
 def frequent(problem: Problem, block: Block) -> IntArray:  # (S,)
@@ -20,9 +22,10 @@ def frequent(problem: Problem, block: Block) -> IntArray:  # (S,)
 
 
 def not_private(problem: Problem, block: Block) -> float:
-    """The value of pessimistic value iteration on exact pooled counts, at the best scale of its penalty."""
+    """The value of pessimistic value iteration on exact pooled counts, at its best penalty and number of visits."""
     counts, rewards = _counted(problem, block)
-    return max(problem.value(_planned(problem, counts, rewards, scale)) for scale in SCALES)
+    plans = (_planned(problem, counts, rewards, scale, visits) for scale in SCALES for visits in VISITS)
+    return max(problem.value(plan) for plan in plans)
 
 
 def _counted(problem: Problem, block: Block) -> tuple[FloatArray, FloatArray]:
@@ -42,14 +45,16 @@ def _counted(problem: Problem, block: Block) -> tuple[FloatArray, FloatArray]:
     return counts, rewards
 
 
-def _planned(problem: Problem, counts: FloatArray, rewards: FloatArray, scale: float) -> IntArray:  # (H, S)
+def _planned(problem: Problem, counts: FloatArray, rewards: FloatArray, scale: float, enough: int) -> IntArray:
+    """Decisions (H, S)."""
     visits = counts.sum(axis=2)
     seen = np.maximum(visits, 1.0)
+    known = (visits > 0) & (visits >= np.minimum(enough, visits.max(axis=1, keepdims=True)))
     kernel, reward = counts / seen[..., None], rewards / seen
     following = np.zeros(kernel.shape[2])
     decisions = np.zeros((problem.horizon, len(problem.first)), dtype=np.int64)
     for step in reversed(range(problem.horizon)):
-        score = np.where(visits > 0, reward + kernel @ following - scale / np.sqrt(seen), -np.inf)
+        score = np.where(known, reward + kernel @ following - scale / np.sqrt(seen), -np.inf)
         unseen = visits.sum(axis=1) == 0
         decisions[step] = np.where(unseen, 0, score.argmax(axis=1))
         following[:-1] = np.where(unseen, 0.0, np.maximum(score.max(axis=1), 0.0))
