@@ -6,20 +6,26 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE ?=
 UPGRADE ?=
 
-CHECKED := $(foreach folder,service migrations tests benchmarks,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
+CHECKED := $(foreach folder,service migrations tests benchmarks docs,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test bench evidence utility lint lock setup clean
+.PHONY: help demo serve docs docs-build test bench evidence utility lint lock setup clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/ready ## the whole job over HTTP on made-up patients: upload, plan, train, decide, audit (half a minute)
 	$(BIN)/discretion demo --out build/demo
 
 serve: $(VENV)/ready ## run the service on http://127.0.0.1:8000, with its data in ./discretion-data
 	$(BIN)/discretion serve
+
+docs: docs-build ## build the documentation and show it on http://127.0.0.1:8001
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs 8001
+
+docs-build: $(VENV)/ready ## build the documentation in build/docs; a warning is an error
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees docs build/docs
 
 test: lint ## lint, then run every test
 	$(BIN)/pytest -n 2

@@ -9,16 +9,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import certificate_page, certificates, errors
-from discretion.learning import apvi, learners, policy, vapvi
+from discretion.learning import apvi, auto, forms, learners, policy, vapvi
 from discretion.learning import features as maps
 from discretion.learning.policy import Policy
-from discretion.learning.trajectories import Schema
+from discretion.learning.trajectories import Discrete, Schema
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
 from tests.certified import (
@@ -386,6 +387,53 @@ class TestExplain:
         rule = policy.Linear(features, short.scores[:1] * 200, schema.low, schema.width)
         long = Made(Policy(vapvi.NAME, 200, PLANE, 2, rule), schema, 1000, RHO, asked, log)
         assert len(certificate_page.explain(json.dumps(long.certificate)).splitlines()) <= 60
+
+    def test_an_evaluation_is_one_page_too(self) -> None:
+        assert len(certificate_page.explain(judged()[1], KEYS).splitlines()) <= 60
+
+    def test_the_noise_stands_beside_what_one_patient_can_change(self) -> None:
+        """Variance 72 and squared sensitivity 24, as the certificate has it."""
+        page = " ".join(certificate_page.explain(json.dumps(made("gaussian").certificate)).split())
+        assert "Gaussian noise of standard deviation 8.49; one patient moves at most 4.9; ρ = 0.167." in page
+        assert "Standard deviations are in the unit of these numbers" in page
+        pure = " ".join(certificate_page.explain(json.dumps(made("laplace").certificate)).split())
+        event = next(iter(made("laplace").log))
+        assert f"one patient moves at most {float(event.sensitivity):.3g}." in pure
+        assert "with Laplace noise the sum" in pure
+        assert "Laplace" not in page.replace(certificates.COMPOSITION, "")
+
+    @EVERY
+    def test_features_are_explained_where_they_are_spoken_of_and_nowhere_else(self, case: str) -> None:
+        page = " ".join(certificate_page.explain(json.dumps(made(case).certificate)).split())
+        spoken = any("feature" in event.statistic for event in made(case).log)
+        assert ("Features are numbers that a public formula" in page) == spoken
+
+    def test_one_trajectory_is_singular(self) -> None:
+        asked = apvi.Parameters()
+        for per_unit, words in (
+            (1, "at most one recorded trajectory each."),
+            (2, "at most 2 recorded trajectories each."),
+        ):
+            schema = replace(made("gaussian").schema, per_unit=per_unit)
+            log = tuple(apvi.mechanisms(schema, 60, RHO, asked))
+            page = certificate_page.explain(
+                json.dumps(replace(made("gaussian"), schema=schema, parameters=asked, log=log).certificate)
+            )
+            assert words in " ".join(page.split())
+
+    @pytest.mark.parametrize(("units", "few"), [(20, True), (5000, False)])
+    def test_where_only_the_usual_was_asked_for_the_page_says_so_beside_the_reason(self, units: int, few: bool) -> None:
+        """The reason of `auto` speaks of advantages, which are not estimated for so few."""
+        schema = Schema(3, Discrete(300), 4)
+        chosen = auto.choose(schema, units, RHO, {})
+        asked = learners.resolved(schema, units, RHO, forms.read(chosen.algorithm, chosen.parameters, schema))
+        log = tuple(learners.mechanisms(chosen.algorithm, schema, units, RHO, asked))
+        nothing = np.zeros((3, 300))
+        rule = policy.of_table(chosen.algorithm, schema, nothing.astype(np.int64), nothing > 0, nothing)
+        certificate = Made(rule, schema, units, RHO, asked, log).certify(chosen=chosen)
+        page = " ".join(certificate_page.explain(json.dumps(certificate)).split())
+        assert "so dp-pae is taken" in page
+        assert ("every decision is a fallback" in page) == few
 
     def test_without_keys_it_says_that_nobody_checked(self) -> None:
         assert "signature was not checked" in certificate_page.explain(json.dumps(made("gaussian").certificate))

@@ -148,8 +148,42 @@ class TestVerify:
         document["decisions"][0][0] = 1 - document["decisions"][0][0]
         (tmp_path / "policy.json").write_text(json.dumps(document))
         done = run("verify", *files)
-        assert done.exit_code == 2
+        assert done.exit_code == 1
         assert "holds" not in done.output
+
+    def test_a_file_that_is_not_there_is_a_request_that_cannot_be_meant(self, tmp_path):
+        files = self.files(tmp_path)
+        (tmp_path / "policy.json").unlink()
+        assert run("verify", *files).exit_code == 2
+
+
+SCHEMA = {
+    "horizon": 2,
+    "states": {"kind": "discrete", "count": 3},
+    "actions": {"count": 2},
+    "reward": {"low": 0, "high": 1},
+}
+
+
+class TestRehearse:
+    def test_tries_twins_of_a_schema_offline(self, tmp_path):
+        (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+        done = run("rehearse", str(tmp_path / "schema.json"), "--units", "500", "--rho", "1", "--twins", "2")
+        assert done.exit_code == 0, done.output
+        assert [found["twin"] for found in json.loads(done.stdout)] == [0, 1]
+
+    def test_needs_to_know_how_many_there_are(self, tmp_path):
+        (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+        done = run("rehearse", str(tmp_path / "schema.json"), "--rho", "1")
+        assert done.exit_code == 2
+        assert "--units" in done.output
+
+    def test_refuses_a_schema_that_is_none_or_is_not_there(self, tmp_path):
+        (tmp_path / "schema.json").write_text("no JSON")
+        for name, words in (("schema.json", "holds no JSON"), ("other.json", "No such file")):
+            done = run("rehearse", str(tmp_path / name), "--units", "5", "--rho", "1")
+            assert done.exit_code == 2
+            assert words in done.output
 
 
 class TestMigrateAndLedger:

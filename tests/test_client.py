@@ -1,19 +1,34 @@
 """The Python client against a real service: it says what the API says, and raises what the API refuses."""
 
 import contextlib
+import dataclasses
 import http.server
 import io
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
 
+import httpx
+import numpy as np
+import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from discretion import certificates
-from discretion.client import Client, Refused
-from tests import services
+from discretion import errors
+from discretion.client import Client, Failed, Policy, Refused
+from discretion.learning import vapvi
+from discretion.learning.curator import Concentrated, Curator
+from discretion.learning.features import Blocks
+from discretion.learning.policy import of_table
+from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
+from discretion.privacy.rho import Rho
+from tests import certified, services
 
 ROWS = services.csv(50)
 
@@ -33,7 +48,7 @@ def ready(people, rho: str = "2") -> str:
     """A dataset of fifty patients with a budget of 2, of which the analyst may use some."""
     clients, key = people
     dataset = clients["custodian"].add_dataset("icu", budget={"rho": "2"}, **services.TABULAR)["id"]
-    clients["custodian"].upload(dataset, [ROWS], "text/csv")
+    clients["custodian"].upload(dataset, [ROWS], media_type="text/csv")
     clients["custodian"].add_grant(dataset, key, rho)
     return dataset
 
@@ -51,10 +66,18 @@ def something_else(
         def do_GET(self):
             self._answer()
 
+        def do_PUT(self):
+            while size := int(self.rfile.readline(), 16):  # in chunks
+                self.rfile.read(size + 2)
+            self.rfile.readline()
+            self._answer()
+
         def _answer(self):
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if (told := answer(self)) is not None:
                 self.send_response(told[0])
+                if told[0] == 429:
+                    self.send_header("Retry-After", "1")
                 self.end_headers()
                 self.wfile.write(told[1])
 
@@ -71,29 +94,58 @@ def something_else(
             thread.join()
 
 
+@contextlib.contextmanager
+def never_asked() -> Iterator[Client]:
+    """A client that has nobody to talk to, and would say so at once."""
+    with Client("http://127.0.0.1:9", "token", patience=0) as client:
+        yield client
+
+
+class TestImport:
+    def test_the_package_alone_brings_no_http_client(self):
+        program = "import sys, discretion; light = 'httpx' not in sys.modules; print(light, discretion.Client.__name__)"
+        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        assert done.stdout.split() == ["True", "Client"]
+
+
 class TestJourney:
     def test_from_an_upload_to_a_verified_policy_and_one_derived_from_it(self, people):
         clients, _ = people
         analyst, auditor = clients["analyst"], clients["auditor"]
-        wanted = {"dataset": (dataset := ready(people))} | services.APVI
-        assert analyst.plan(wanted)["rho"] == "0.5"
-        seen = list(analyst.watch(analyst.train(wanted)["id"]))
-        assert seen[-1]["state"] == "released"
-        assert all(event["state"] in ("queued", "running") for event in seen[:-1])
-        assert analyst.training(seen[-1]["id"]).items() >= seen[-1].items()
+        dataset = ready(people)
+        assert analyst.plan(dataset, **services.APVI)["rho"] == "0.5"
+        training = analyst.train(dataset, **services.APVI, wait=False)["id"]
+        *seen, ended = analyst.watch(training)
+        assert ended["state"] == "released"
+        assert all(event["state"] in ("queued", "running") for event in seen)
+        assert analyst.training(training).items() >= ended.items()
 
-        derived = analyst.derive(seen[-1]["id"], {"c1": 0, "c2": 0})["id"]
-        assert {found["id"] for found in analyst.policies()} == {seen[-1]["policy"], derived}
-        assert analyst.budget(dataset)["charged"] == "0.5"
-        for policy, further in ((seen[-1]["policy"], "0.5"), (derived, "0")):
-            text = auditor.policy(policy)
-            found = certificates.verify(text, auditor.certificate(policy), auditor.certificate_keys())
-            assert found.payload["privacy"]["further_rho"] == further
-            decided = analyst.decide(policy, step=2, state=1)
-            assert decided["action"] == json.loads(text)["decisions"][1][1]
+        derived = analyst.derive(training, {"c1": 0, "c2": 0})["id"]
+        assert {found["id"] for found in analyst.policies()} == {ended["policy"], derived}
+        assert analyst.budget(dataset).charged == Decimal("0.5")
+        for name, further in ((ended["policy"], "0.5"), (derived, "0")):
+            policy = auditor.policy(name)
+            assert policy.verify().payload["privacy"]["further_rho"] == further
+            decided = analyst.decide(name, step=2, state=1)
+            assert decided["action"] == json.loads(policy.text)["decisions"][1][1]
+            assert decided == dataclasses.asdict(policy.decide(step=2, state=1))
         ledger = auditor.ledger(dataset)
         assert [row["kind"] for row in ledger["rows"]] == ["open", "reserve", "charge"]
         assert ledger["intact"]
+
+    def test_train_and_evaluate_wait_for_what_was_paid_for(self, people, tmp_path):
+        clients, _ = people
+        analyst, dataset = clients["analyst"], ready(people)
+        policy = analyst.train(dataset, rho="0.5", algorithm="dp-apvi", parameters={"c2": 0}, half="first")
+        assert policy.decide(step=1, state=0).action in (0, 1)
+        assert analyst.plan_evaluation(policy.id, rho="0.25", half="second")["patients"] == "other half"
+        report = analyst.evaluate(policy.id, rho="0.25", half="second")
+        assert report.low <= report.value <= report.high
+        assert report.verify().charged_rho == Rho.parse("0.25")
+        assert analyst.budget(dataset).left == Decimal("1.25")
+        assert Policy.load(policy.save(tmp_path / "kept")) == policy
+        assert {path.name for path in (tmp_path / "kept").iterdir()} == {"policy.json", "certificate.json", "keys.json"}
+        assert analyst.rehearse(dataset, rho="0.5", twin=2)["twin"] == 2
 
     def test_public_keys_need_no_token(self, service):
         with Client(service.url) as nobody:
@@ -114,23 +166,67 @@ class TestUpload:
         clients, _ = people
         dataset = clients["custodian"].add_dataset("icu", budget={"rho": "1"}, **services.TABULAR)["id"]
         chunks = (ROWS[start : start + 100] for start in range(0, len(ROWS), 100))
-        assert clients["custodian"].upload(dataset, chunks, "text/csv")["units"] == 50
+        assert clients["custodian"].upload(dataset, chunks, media_type="text/csv")["units"] == 50
 
     def test_a_bad_row_is_refused_with_its_place(self, people):
         clients, _ = people
         dataset = clients["custodian"].add_dataset("icu", budget={"rho": "1"}, **services.TABULAR)["id"]
+        rows = b"unit,step,state,action,reward\na,1,99,0,0\na,3,0,0,0\n"
         with pytest.raises(Refused) as refused:
-            clients["custodian"].upload(dataset, [b"unit,step,state,action,reward\na,1,99,0,0\n"], "text/csv")
+            clients["custodian"].upload(dataset, [rows], media_type="text/csv")
         assert (refused.value.status, refused.value.code) == (422, "invalid_upload")
         assert refused.value.problem["problems"][0]["column"] == "state"
+        first, second = str(refused.value).splitlines()[1:]
+        assert first == "  row 1, column state: The value is not from 0 to 3."
+        assert second == "  row 2, column step: The steps of a trajectory follow without gaps."
 
-    def test_a_file_of_no_known_kind_is_refused_by_the_service(self, people, tmp_path):
-        clients, _ = people
-        dataset = clients["custodian"].add_dataset("icu", budget={"rho": "1"}, **services.TABULAR)["id"]
+    def test_a_file_of_no_known_kind_is_refused_before_anything_is_sent(self, tmp_path):
         path = tmp_path / "rows.xlsx"
         path.write_bytes(ROWS)
-        with pytest.raises(Refused, match="Content-Type"):
-            clients["custodian"].upload(dataset, path)
+        with never_asked() as client, pytest.raises(errors.InvalidSource, match=r"\.csv, \.ndjson, \.parquet"):
+            client.upload("ds_1", path)
+
+    def test_a_frame_arrives_under_the_services_names(self, people):
+        clients, _ = people
+        custodian = clients["custodian"]
+        dataset = custodian.add_dataset("icu", budget={"rho": "1"}, **services.TABULAR)["id"]
+        table = pyarrow.csv.read_csv(io.BytesIO(ROWS)).rename_columns(["stay", "hour", "cluster", "dose", "gain"])
+        columns = {"unit": "stay", "step": "hour", "state": "cluster", "action": "dose", "reward": "gain"}
+        assert custodian.upload(dataset, table, columns) == {"units": 50, "trajectories": 50, "transitions": 150}
+
+    def test_what_cannot_be_meant_leaves_the_dataset_empty(self, people):
+        clients, _ = people
+        custodian = clients["custodian"]
+        dataset = custodian.add_dataset("icu", budget={"rho": "1"}, **services.TABULAR)["id"]
+        table = pyarrow.csv.read_csv(io.BytesIO(ROWS))
+        with pytest.raises(errors.InvalidSource, match="no column 'cluster'; it has unit, step"):
+            custodian.upload(dataset, table, {"state": "cluster"})
+        late = pyarrow.concat_tables([table] * 500).set_column(1, "step", pyarrow.array([1, 2, 3] * 24999 + [1, 2, 2]))
+        with pytest.raises(errors.InvalidSource, match="Row 75000: 'step'"):  # in the second slice, half-way
+            custodian.upload(dataset, late, {"unit": None})
+        services.wait_until(lambda: custodian.upload(dataset, table)["units"] == 50)
+
+    def test_chunks_whose_answer_is_lost_are_not_sent_again(self):
+        seen = []
+        with (
+            something_else(lambda asked: seen.append(asked.command)) as url,
+            Client(url, "token") as custodian,
+            pytest.raises(httpx.TransportError),
+        ):
+            custodian.upload("ds_1", iter([ROWS]), media_type="text/csv")
+        assert seen == ["PUT"]
+
+    def test_a_file_whose_answer_is_lost_is_sent_again_and_what_is_there_already_is_said_clearly(self, tmp_path):
+        (tmp_path / "rows.csv").write_bytes(ROWS)
+        answers = iter([None, (409, b'{"code": "dataset_not_empty", "detail": "This dataset has its data."}')])
+        with (
+            something_else(lambda _: next(answers)) as url,
+            Client(url, "token") as custodian,
+            pytest.raises(Refused, match="most likely arrived whole") as refused,
+        ):
+            custodian.upload("ds_1", tmp_path / "rows.csv")
+        assert (refused.value.status, refused.value.code) == (409, "dataset_not_empty")
+        assert next(answers, "none left") == "none left"
 
 
 def _as(ending: str) -> bytes:
@@ -162,27 +258,105 @@ class TestLists:
 class TestTrain:
     def test_the_same_idempotency_key_is_the_same_training(self, people):
         clients, _ = people
-        wanted = {"dataset": ready(people)} | services.APVI
-        first, again = (clients["analyst"].train(wanted, "mine")["id"] for _ in range(2))
+        dataset = ready(people)
+        first, again = (
+            clients["analyst"].train(dataset, **services.APVI, wait=False, key="mine")["id"] for _ in range(2)
+        )
         assert first == again
 
     def test_each_call_without_one_is_a_training_of_its_own(self, people):
         clients, _ = people
-        wanted = {"dataset": ready(people)} | services.APVI
-        first, other = (clients["analyst"].train(wanted)["id"] for _ in range(2))
+        dataset = ready(people)
+        first, other = (clients["analyst"].train(dataset, **services.APVI, wait=False)["id"] for _ in range(2))
         assert first != other
 
-    def test_a_broken_connection_is_tried_again_under_the_same_key(self):
+    @pytest.mark.parametrize(
+        "trouble", [None, (429, b"{}"), (503, b'{"code": "database_unavailable", "detail": "x"}'), (503, b"<html>")]
+    )
+    def test_what_may_pass_is_tried_again_under_the_same_key(self, trouble):
         seen = []
 
         def answer(asked: http.server.BaseHTTPRequestHandler) -> tuple[int, bytes] | None:
             seen.append(asked.headers["Idempotency-Key"])
-            return None if len(seen) == 1 else (202, b'{"id": "tr_1"}')
+            return trouble if len(seen) == 1 else (202, b'{"id": "tr_1"}')
 
         with something_else(answer) as url, Client(url, "token") as analyst:
-            assert analyst.train({}) == {"id": "tr_1"}
+            assert analyst.train("ds_1", rho="1", wait=False) == {"id": "tr_1"}
         assert len(seen) == 2
-        assert seen[0] == seen[1]
+        assert seen[0] == seen[1] is not None
+
+    def test_what_does_not_pass_and_what_is_no_repetition_is_asked_once(self):
+        seen = []
+
+        def answer(asked: http.server.BaseHTTPRequestHandler) -> tuple[int, bytes] | None:
+            seen.append(asked.path)
+            return (503, b'{"code": "ledger_damaged", "detail": "x"}') if asked.path == "/v1/trainings" else None
+
+        with something_else(answer) as url, Client(url, "token") as client:
+            with pytest.raises(Refused, match="ledger_damaged"):
+                client.train("ds_1", rho="1", wait=False)
+            with pytest.raises(httpx.TransportError):  # perhaps it was made: who knows must look
+                client.add_population("clinic", {"rho": "1"})
+        assert seen == ["/v1/trainings", "/v1/populations"]
+
+    @pytest.mark.parametrize("privacy", [{}, {"rho": "1", "privacy": {"rho": "1"}}])
+    def test_what_it_may_cost_is_said_once(self, privacy):
+        with never_asked() as client, pytest.raises(errors.InvalidPrivacy):
+            client.train("ds_1", **privacy)
+
+    def test_a_training_that_failed_is_no_policy(self):
+        ended = b'data: {"id": "tr_1", "state": "failed", "progress": 1.0}\n\n'
+        with (
+            something_else(lambda _: (200, ended)) as url,
+            Client(url, "token") as client,
+            pytest.raises(Failed, match="tr_1 ended as failed"),
+        ):
+            client.wait("tr_1")
+
+
+class TestPolicy:
+    @pytest.mark.parametrize("kind", ["table", "blocks"])
+    def test_is_drawn_as_a_map(self, kind, tmp_path):
+        policy = drawn(kind)
+        figure = policy.plot(tmp_path / "map.png", scores=True)
+        assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+        assert [panel.get_xlabel() for panel in figure.axes[:2]] == ["step", "step"]
+
+    def test_shows_every_decision_and_hatches_what_was_not_learned(self):
+        policy = drawn("table")
+        colours, hatched = policy.plot().axes[0].collections
+        shown: Any = colours.get_array()
+        rule: Any = policy.rule.rule
+        assert shown.reshape(rule.decisions.T.shape).tolist() == rule.decisions.T.tolist()
+        assert len(hatched.get_paths()) == (~rule.learned).sum() > 0
+
+    def test_a_column_that_is_none_is_refused(self):
+        with pytest.raises(errors.InvalidParameter, match="age"):
+            drawn("blocks").plot(column="height")
+        with pytest.raises(errors.InvalidParameter, match="leave"):
+            drawn("table").plot(column="height")
+
+    def test_changed_by_hand_it_does_not_verify(self):
+        with pytest.raises(errors.InvalidCertificate):
+            dataclasses.replace(drawn("table"), text=drawn("blocks").text).verify()
+
+
+def drawn(kind: str) -> Policy:
+    """A policy that is partly learned, with another's certificate."""
+    draw = np.random.default_rng(0)
+    if kind == "table":
+        learned = draw.random((3, 4)) < 0.5
+        made = of_table(
+            "dp-apvi", Schema(3, Discrete(4), 2), draw.integers(2, size=(3, 4)), learned, draw.random((3, 4))
+        )
+    else:
+        vector = Vector(("age", "dose"), ((0.0, 1.0), (0.0, 2.0)))
+        block = block_of(draw.random((2, 50, 2)), draw.integers(2, size=(2, 50)), draw.random((2, 50)))
+        curator = Curator(Trajectories(Schema(2, vector, 2), 50, [block]), Fraction(1))
+        features = Blocks(vector, 2, ("1", "age", "dose"))
+        made = vapvi.learn(curator, Concentrated(Fraction(1)), vapvi.Parameters(features))
+    other = certified.made("gaussian")
+    return Policy(made.canonical().decode(), json.dumps(other.certify()), certified.KEYS)
 
 
 class TestWatch:
@@ -200,9 +374,9 @@ class TestWatch:
 class TestRefused:
     def test_carries_status_code_and_detail_and_what_remains(self, people):
         clients, _ = people
-        wanted = {"dataset": ready(people, "1")} | services.APVI | {"privacy": {"rho": "1.5"}}
+        dataset = ready(people, "1")
         with pytest.raises(Refused) as refused:
-            clients["analyst"].train(wanted)
+            clients["analyst"].train(dataset, rho="1.5")
         assert (refused.value.status, refused.value.code) == (402, "grant_exhausted")
         assert refused.value.problem["remaining"] == "1"
         assert "1 left" in refused.value.detail

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from benchmarks.utility import coverage, problems
 
-from discretion.learning import fqe
+from discretion.learning import judgements
 
-FOUND = fqe.Evaluation(0.5, 0.4, 0.6, 0.3, 0.2, 0.4, 0.9)
+FOUND = judgements.Evaluation(0.5, 0.4, 0.6, 0.3, 0.2, 0.4, 0.9)
 
 
 def judged(policy: str, truth: float) -> coverage.Judged:

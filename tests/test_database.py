@@ -2,6 +2,7 @@
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 
 from discretion import database, errors, tables
 
@@ -60,6 +61,22 @@ class TestMigrate:
                 assert found[column.name]["nullable"] == column.nullable, (table.name, column.name)
                 if isinstance(column.type, sa.BigInteger | sa.Boolean):
                     assert isinstance(found[column.name]["type"], type(column.type)), (table.name, column.name)
+
+    def test_keeps_what_a_database_of_the_first_version_holds(self, url):
+        engine = database.engine(url)
+        values = {"id": "key_1", "name": "x", "role": "admin", "token_hash": "", "created_at": "", "revoked_at": None}
+        with engine.begin() as connection:
+            command.upgrade(database._scripts(connection), "0001")
+            connection.execute(tables.keys.insert().values(values))
+        assert "sessions" not in sa.inspect(engine).get_table_names()
+        with pytest.raises(errors.UnknownDatabase):
+            database.check(engine)
+        database.migrate(engine)
+        database.check(engine)
+        with database.snapshot(engine) as connection:
+            assert [row._asdict() for row in connection.execute(sa.select(tables.keys))] == [values]
+            assert connection.execute(sa.select(tables.sessions)).all() == []
+        engine.dispose()
 
     def test_may_be_done_again(self, engine):
         database.migrate(engine)

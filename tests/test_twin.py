@@ -121,6 +121,19 @@ class TestRehearse:
         assert most.privacy == Concentrated(Fraction(10**6))
         assert "noise has more say" in str(twin._note(most, replace(few, units=10**9)))
 
+    def test_a_budget_that_just_reaches_the_largest_is_not_said_to_fall_short(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """ρ = 5 for 100 of n units is enlarged to 5·(n/100)²: 10⁶ at n = 44721.36."""
+        monkeypatch.setattr(twin, "MOST_ROWS", 8 * 100)
+        exact = replace(asked(WARDS, units=1000), privacy=Concentrated(Fraction(10_000)))
+        played = twin._shrunk(exact)
+        assert played.privacy == Concentrated(Fraction(10**6))
+        assert "noise" not in str(twin._note(played, exact))
+        for units, short in ((44_721, False), (44_722, True)):
+            larger = asked(WARDS, units=units, rho="5")
+            assert ("noise" in str(twin._note(twin._shrunk(larger), larger))) == short
+
     def test_shares_and_switches_are_those_of_the_true_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
         schema = replace(WARDS, states=Discrete(90))
         real = asked(schema, units=1000, rho="1")

@@ -75,11 +75,11 @@ def _rare() -> Case:
     """A patient who is only in states that are pooled, and one of whom nothing was recorded."""
     schema = Schema(_HORIZON, Discrete(_HORIZON), 2)
     nowhere = np.zeros((_HORIZON, _HORIZON), dtype=np.int64)
-    judged = followed.Judged(schema, nowhere, limits=(1, _HORIZON), place=np.full(_HORIZON, _HORIZON))
+    judged = followed.Judged(schema, nowhere, limits=followed.Limits(1, _HORIZON), place=np.full(_HORIZON, _HORIZON))
     path = np.arange(_HORIZON)[:, None]
     block = block_of(path, np.zeros_like(path), np.zeros((_HORIZON, 1)), final=path[0])
     one, other = (Trajectories(schema, 1, [replace(block, lengths=np.array([steps]))]) for steps in (_HORIZON, 0))
-    return Case("steps that stand for a policy", Query(followed.Taken(judged), _SHARE), one, other)
+    return Case("steps that stand for a policy", Query(followed.Standing(judged), _SHARE), one, other)
 
 
 def _stay(schema: Schema, place: float, reward: float) -> Trajectories:

@@ -24,7 +24,7 @@ from discretion.learning import (
     learners,
     pae,
     policy,
-    scores,
+    pooled_values,
     sums,
     vapvi,
     vapvi_stationary,
@@ -202,7 +202,7 @@ def _judged_plane(schema: Schema, vector: Vector) -> policy.Policy:
     first = np.zeros(shape)
     first[0, 1] = 1.0
     groups = tuple(
-        scores.Score(0.0, 0.0, True, weights, np.zeros(shape), np.full(schema.actions, 1 / schema.actions))
+        pooled_values.Score(0.0, 0.0, True, weights, np.zeros(shape), np.full(schema.actions, 1 / schema.actions))
         for weights in (first, -first)
     )
     rule = policy.Pooled(features, groups, schema.horizon, schema.width)

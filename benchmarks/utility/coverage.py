@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.utility import glucose, peers, problems, shock, study
 from benchmarks.utility.problems import Problem
 from benchmarks.utility.vectors import Simulator
-from discretion.learning import evaluators, fqe, policy
+from discretion.learning import evaluators, judgements, policy
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.trajectories import Block, IntArray, Trajectories
 
@@ -53,7 +53,7 @@ class Judged:
     """One evaluation beside the truth."""
 
     policy: str
-    found: fqe.Evaluation
+    found: judgements.Evaluation
     truth: float
     behaviour: float
     seconds: float

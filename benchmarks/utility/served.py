@@ -70,11 +70,7 @@ class Analyst:
         return str(dataset)
 
     def learn(self, dataset: str, rho: str, parameters: Document | None = None) -> policy.Policy:
-        asked = {"dataset": dataset, "algorithm": "auto", "privacy": {"rho": rho}, "parameters": parameters or {}}
-        *_, training = self._analyst.watch(self._analyst.train(asked)["id"])
-        if training["state"] != "released":
-            raise RuntimeError(f"{training['id']} ended as {training['state']}")
-        return policy.parse(self._analyst.policy(training["policy"]))
+        return self._analyst.train(dataset, rho=rho, parameters=parameters or {}).rule
 
 
 @contextmanager

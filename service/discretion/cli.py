@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import sqlalchemy as sa
 import typer
@@ -32,21 +32,27 @@ from discretion import (
     signing,
     simulation,
     statements,
+    terminal,
     twin,
     worker,
 )
 from discretion.api import app as api
 from discretion.learning import auto, documents, policy, report
 from discretion.privacy.rho import Rho
+from discretion.remote import connection
+from discretion.remote import datasets as remote_datasets
+from discretion.remote import trainings as remote_trainings
 
 _REHEARSED = ("behaviour", "policy", "best")
 
-app = typer.Typer(name="discretion", no_args_is_help=True, add_completion=False)
+app = typer.Typer(name="discretion", no_args_is_help=True)
 ledger_app = typer.Typer(no_args_is_help=True, help="The budget ledger.")
 app.add_typer(ledger_app, name="ledger")
 _ACTOR: Final = "command line"  # in the audit log
 keys_app = typer.Typer(no_args_is_help=True, help="The API keys, and the key that signs certificates.")
 app.add_typer(keys_app, name="keys")
+for commands in (connection, remote_datasets, remote_trainings):
+    commands.mount(app)
 
 
 def show_version(wanted: bool) -> None:
@@ -84,8 +90,8 @@ def simulate(
     try:
         from discretion import figures
     except ImportError:
-        _refuse("Drawing needs matplotlib; install discretion[plots].")
-    with _refusals():
+        terminal.refuse("Drawing needs matplotlib; install discretion[plots].")
+    with terminal.told():
         budgets = tuple(Rho.parse(part) for part in rho.split(","))
         design = simulation.Design(_numbers(episodes), budgets, instances, repetitions, calibration)  # type: ignore[arg-type]
         with _writing(out):
@@ -119,49 +125,61 @@ def _summary(rows: list[simulation.Row]) -> Table:
 
 @app.command()
 def rehearse(
-    schema_file: Annotated[
-        Path, typer.Argument(metavar="SCHEMA", help="A dataset's public schema as JSON: horizon, states, actions …")
+    schema: Annotated[
+        str,
+        typer.Argument(
+            help="A file with a public schema as JSON (horizon, states, actions …), or a dataset's id.",
+            autocompletion=connection.offer_datasets,
+        ),
     ],
-    units: Annotated[int, typer.Option(help="How many patients there are.")],
-    rho: Annotated[str, typer.Option(help="The privacy budget ρ of one training.")],
-    algorithm: Annotated[str, typer.Option(help="auto, dp-apvi, dp-vapvi or dp-pae.")] = auto.NAME,
-    parameters: Annotated[Path | None, typer.Option(help="Public constants as JSON.")] = None,
+    rho: connection.Rho,
+    units: Annotated[int | None, typer.Option(help="How many patients there are; a dataset knows it.")] = None,
+    algorithm: connection.Algorithm = auto.NAME,
+    parameters: connection.Parameters = None,
     twins: Annotated[int, typer.Option(min=1, max=100, help="How many made-up twins to try.")] = 3,
+    as_json: connection.Json = False,
 ) -> None:
     """Try a training on made-up patients of the same schema, for nothing: what would noise of this size leave?"""
-    with _refusals():
-        schema, labels = documents.schema_of(_json(schema_file))
-        request = {
-            "algorithm": algorithm,
-            "privacy": {"rho": rho},
-            "parameters": _json(parameters) if parameters else {},
-        }
-        asked = requests.of(schema, labels, units, request)
-        table = Table("twin", "behaviour", "policy", "best", "learned", title=f"{asked.algorithm} at ρ = {rho}")
-        for number in range(twins):
-            found = twin.rehearse(asked, number)
-            worth = ["–" if found["value"][name] is None else f"{found['value'][name]:.4g}" for name in _REHEARSED]
-            table.add_row(str(number), *worth, f"{found['learned_share']:.0%}")
-    Console().print(table)
+    with terminal.told():
+        constants = connection.read_json(parameters) if parameters else {}
+        request = {"algorithm": algorithm, "privacy": {"rho": rho}, "parameters": constants}
+        if connection.is_id(schema, "ds"):
+            found = remote_trainings.rehearsed(schema, twins, **request)
+        else:
+            found = _rehearsed(Path(schema), units, request, twins)
+    table = Table("twin", "behaviour", "policy", "best", "learned", title=f"{found[0]['algorithm']} at ρ = {rho}")
+    for one in found:
+        worth = ["–" if one["value"][name] is None else f"{one['value'][name]:.4g}" for name in _REHEARSED]
+        table.add_row(str(one["twin"]), *worth, f"{one['learned_share']:.0%}")
+    terminal.show(found, as_json, table)
 
 
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(_read(path))
-    except (ValueError, RecursionError):
-        raise errors.InvalidRequest(f"{path.name} holds no JSON.") from None
+def _rehearsed(schema_file: Path, units: int | None, request: dict[str, Any], twins: int) -> list[dict[str, Any]]:
+    if units is None:
+        raise errors.InvalidParameter("Say how many patients there are: --units.")
+    schema, labels = documents.schema_of(connection.read_json(schema_file))
+    asked = requests.of(schema, labels, units, request)
+    return [asked.document() | twin.rehearse(asked, number) for number in range(twins)]
 
 
 @app.command()
 def decide(
-    policy_file: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy as downloaded.")],
+    policy_file: Annotated[
+        str,
+        typer.Argument(
+            metavar="POLICY", help="A policy as downloaded, or its id.", autocompletion=connection.offer_policies
+        ),
+    ],
     step: Annotated[int, typer.Option(help="The step, from 1.")],
     state: Annotated[list[str], typer.Option(help="A state's number, or COLUMN=VALUE for each column.")],
 ) -> None:
-    """Say what a policy does in a state, offline."""
-    with _refusals():
-        found = policy.parse(_read(policy_file))
-        typer.echo(json.dumps(asdict(found.decide(step, _state(state))), ensure_ascii=False))
+    """Say what a policy does in a state: offline, or by the service if it is named by its id."""
+    with terminal.told():
+        if connection.is_id(policy_file, "pol"):
+            found = remote_trainings.decided(policy_file, step, _state(state))
+        else:
+            found = asdict(policy.parse(_read(Path(policy_file))).decide(step, _state(state)))
+    typer.echo(json.dumps(found, ensure_ascii=False))
 
 
 def _state(given: list[str]) -> policy.State:
@@ -181,7 +199,7 @@ def verify(
     explain: Annotated[bool, typer.Option("--explain", help="Read the certificate out in plain words.")] = False,
 ) -> None:
     """Check the certificate of a policy or of a report offline: signature, digest, every mechanism, and the sum."""
-    with _refusals():
+    with terminal.told():
         signed, public = _read(certificate), _read(jwks)
         found = certificates.verify(_read(released), signed, public)
         if explain:
@@ -194,7 +212,7 @@ def verify(
 @app.command()
 def serve() -> None:
     """Run the service: API, worker and, unless DISCRETION_DATABASE_URL names another, an embedded database."""
-    with _refusals(), _damage():
+    with terminal.told(), _damage():
         serving.main(_announce)
 
 
@@ -204,7 +222,7 @@ def demo(
     patients: Annotated[int, typer.Option(hidden=True, min=10)] = 6000,
 ) -> None:
     """Show the whole job over HTTP on made-up patients: upload, plan, train, decide, derive, audit, verify."""
-    from discretion import demo as story  # brings an HTTP client, which nothing else here needs
+    from discretion import demo as story  # brings a made-up clinic, which nothing else here needs
 
     raise typer.Exit(0 if story.run(out, patients) else 1)
 
@@ -226,7 +244,7 @@ def work(
     serving.configure_logging()
     if with_parent is not None:
         processes.die_with_parent(with_parent)
-    with _refusals(), _damage():
+    with terminal.told(), _damage():
         worker.Worker(settings.read()).run()
 
 
@@ -239,7 +257,7 @@ def openapi() -> None:
 @app.command()
 def migrate() -> None:
     """Bring the database up to this version."""
-    with _refusals():
+    with terminal.told():
         found = settings.read()
         with _writing(found.data):
             found.data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -264,7 +282,7 @@ def check_ledger(
     jwks: Annotated[Path, typer.Option("--keys", help="The service's public keys (JWKS).")],
 ) -> None:
     """Check a downloaded ledger against a signed head, offline: an earlier head must still be part of the chain."""
-    with _damage(), _refusals():
+    with _damage(), terminal.told():
         signed, _ = signatures.read(_read(head), _read(jwks), signatures.LEDGER_HEAD)
         found = statements.reckon(_read(downloaded), signed)
     typer.echo(f"{found.sequence} rows add up: {found.balance.charged} of {found.balance.total} charged.")
@@ -331,7 +349,7 @@ def _opened(
     begin: Callable[[sa.Engine], AbstractContextManager[sa.Connection]] = database.transaction,
 ) -> Iterator[sa.Connection]:
     """A transaction on the configured database, if it is one this program knows."""
-    with _refusals():
+    with terminal.told():
         engine = database.engine(settings.read().database_url)
         try:
             database.check(engine)
@@ -345,7 +363,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as trouble:
-        _refuse(f"Cannot read {path}: {trouble.strerror}.")
+        terminal.refuse(f"Cannot read {path}: {trouble.strerror}.")
 
 
 @contextmanager
@@ -353,7 +371,7 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as trouble:
-        _refuse(f"Cannot write to {folder}: {trouble.strerror}.")
+        terminal.refuse(f"Cannot write to {folder}: {trouble.strerror}.")
 
 
 @contextmanager
@@ -364,17 +382,3 @@ def _damage() -> Iterator[None]:
     except errors.LedgerDamaged as damage:
         typer.echo(str(damage), err=True)
         raise typer.Exit(1) from None
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """A refusal is one sentence on standard error, and exit code 2."""
-    try:
-        yield
-    except errors.Refusal as refusal:
-        _refuse(str(refusal))
-
-
-def _refuse(reason: str) -> NoReturn:
-    typer.echo(reason, err=True)
-    raise typer.Exit(2)

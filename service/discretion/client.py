@@ -1,59 +1,78 @@
 """A client of the HTTP API in plain Python: one method for each thing to do, one exception for every refusal.
 
     with Client("http://127.0.0.1:8000", token) as custodian:
-        clinic = custodian.add_population("clinic", {"rho": "2"})
-        stays = custodian.add_dataset("icu", population=clinic["id"], **schema)
-        custodian.upload(stays["id"], Path("icu.csv"))
-        custodian.add_grant(stays["id"], analyst_key, "1")
+        stays = custodian.add_dataset("icu", budget={"rho": "2"}, **schema)["id"]
+        custodian.upload(stays, frame, {"unit": "icustayid", "step": "bloc", "state": "cluster"})
+        custodian.add_grant(stays, analyst_key, "1")
 
     with Client("http://127.0.0.1:8000", other_token) as analyst:
-        wanted = {"dataset": stays["id"], "algorithm": "dp-apvi", "privacy": {"rho": "0.5"}, "parameters": {}}
-        print(analyst.plan(wanted)["epsilon"])
-        for training in analyst.watch(analyst.train(wanted)["id"]):
-            print(training["state"], training["progress"])
-        print(analyst.decide(training["policy"], step=1, state=0)["label"])
+        print(analyst.plan(stays, rho="0.5")["epsilon"])
+        policy = analyst.train(stays, rho="0.5")
+        print(policy.decide(step=1, state=0).label, policy.verify().total_rho)
 
-What was refused raises `Refused`, with the API's own `status`, `code` and `detail`. What is certified (policies,
-certificates, public keys) comes as text, exactly as it was sent, ready for `discretion verify`.
+What was refused raises `Refused`, with the API's own `status`, `code` and `detail`; rows that cannot be meant raise
+`errors.InvalidSource` here, before the service keeps anything of them.
 """
 
+import itertools
 import json
+import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self, TypedDict, Unpack, overload
 
 import httpx
+from rich.console import Console
+from rich.progress import Progress
 
+from discretion import errors, frames, sources
+from discretion.calls import Calls, Document, Refused, checked
+from discretion.columns import Names, Outcome
+from discretion.learning.policy import State
 from discretion.privacy import tokens
+from discretion.results import Budget, Policy, Report
 
-Document = dict[str, Any]
+__all__ = ["Budget", "Client", "Document", "Failed", "Outcome", "Policy", "Refused", "Report"]
 
-_MEDIA_TYPES: Final = {
-    ".csv": "text/csv",
-    ".ndjson": "application/x-ndjson",
-    ".parquet": "application/vnd.apache.parquet",
-}
 _ENDED: Final = ("released", "failed", "cancelled")
 _PATIENCE: Final = 60.0  # seconds that a service may be away
-_SECONDS: Final = 60.0  # without a word; a stream of events says one at least every fifteen
+_POLL: Final = 0.5  # seconds between looks
 _CHUNK: Final = 2**20
 
 
-class Refused(Exception):
-    """The service would not do it: the HTTP status, the stable code, the sentence, and all else it said."""
+class _Asked(TypedDict, total=False):
+    """What a training or an evaluation is asked for with; one of `rho` and `privacy` is needed."""
 
-    def __init__(self, status: int, code: str, detail: str, problem: Mapping[str, Any]) -> None:
-        super().__init__(f"{status} {code}: {detail}")
-        self.status, self.code, self.detail, self.problem = status, code, detail, problem
+    rho: str | int | Decimal
+    privacy: Document  # {"rho"}, {"epsilon", "delta"} or {"pure_epsilon"}
+    parameters: Mapping[str, Any]
+    half: Literal["first", "second"] | None
+
+
+class AskedTraining(_Asked, total=False):
+    algorithm: str  # "auto" if it is left out
+
+
+class AskedEvaluation(_Asked, total=False):
+    dataset: str  # whose patients to ask; the policy's own if it is left out
+
+
+class Failed(Exception):
+    """A training or an evaluation that ended without a result."""
+
+    def __init__(self, ended: Document) -> None:
+        super().__init__(f"{ended['id']} ended as {ended['state']}; the ledger says what it cost.")
+        self.ended = ended
 
 
 class Client:
-    """One key's view of a service; `options` go to httpx (a proxy, certificates, timeouts)."""
+    """One key's view of a service; `patience` is how long it is waited for, `options` go to httpx."""
 
-    def __init__(self, base_url: str, token: str | None = None, **options: Any) -> None:
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=base_url, headers=headers, **({"timeout": _SECONDS} | options))
+    def __init__(self, base_url: str, token: str | None = None, *, patience: float = _PATIENCE, **options: Any) -> None:
+        self._calls = Calls(base_url, token, patience, options)
 
     def __enter__(self) -> Self:
         return self
@@ -62,80 +81,136 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        self._http.close()
+        self._calls.http.close()
 
     # --- keys, populations, datasets ---
 
     def add_key(self, name: str, role: str) -> Document:
         """The answer has the token, which is shown this once."""
-        return self._post("/v1/keys", {"name": name, "role": role})
+        return self._calls.post("/v1/keys", {"name": name, "role": role})
 
     def keys(self) -> Iterator[Document]:
-        return self._pages("/v1/keys")
+        return self._calls.pages("/v1/keys")
 
     def add_population(self, name: str, budget: Document) -> Document:
-        return self._post("/v1/populations", {"name": name, "budget": budget})
+        return self._calls.post("/v1/populations", {"name": name, "budget": budget})
 
     def populations(self) -> Iterator[Document]:
-        return self._pages("/v1/populations")
+        return self._calls.pages("/v1/populations")
 
     def add_dataset(self, name: str, **schema: Any) -> Document:
         """`population` or `budget`, and the public schema: horizon, states, actions, reward."""
-        return self._post("/v1/datasets", {"name": name} | schema)
+        return self._calls.post("/v1/datasets", {"name": name} | schema)
 
     def datasets(self) -> Iterator[Document]:
-        return self._pages("/v1/datasets")
+        return self._calls.pages("/v1/datasets")
 
     def dataset(self, dataset: str) -> Document:
-        return self._get(f"/v1/datasets/{dataset}").json()
+        return self._calls.get(f"/v1/datasets/{dataset}").json()
 
-    def upload(self, dataset: str, source: Path | Iterable[bytes], media_type: str | None = None) -> Document:
-        """From a file, whose ending says what it is, or from chunks; streamed, so the size does not matter."""
-        if isinstance(source, Path):
-            media_type = media_type or _MEDIA_TYPES.get(source.suffix)
-            source = _chunks(source)
-        headers = {} if media_type is None else {"Content-Type": media_type}
-        waiting = httpx.Timeout(_SECONDS, read=None)  # the last row may be checked long after it was sent
+    def retire(self, dataset: str) -> Document:
+        """Delete its data for good; ledger, policies and certificates stay."""
+        return self._calls.delete(f"/v1/datasets/{dataset}")
+
+    def upload(
+        self,
+        dataset: str,
+        source: Any,
+        columns: Names | None = None,
+        *,
+        outcome: Outcome | None = None,
+        levels: Sequence[int] | None = None,
+        media_type: str | None = None,
+    ) -> Document:
+        """Rows from a path, a dataframe, an Arrow table, arrays by name, or a Minari or d3rlpy dataset; streamed.
+
+        `columns` maps the upload's columns to the table's own, several to one action if `levels` says how many each
+        has. Without `unit`, every return of the step to its first value begins another stay, of another unit.
+        A file for which nothing is said goes as it is, and so do chunks of bytes whose `media_type` is given.
+        """
+        asis = columns is None and outcome is None and levels is None
+        if media_type is not None and not isinstance(source, str | os.PathLike):
+            return self._put(dataset, lambda: source, media_type, again=False)
+        if asis and isinstance(source, str | os.PathLike):
+            path = Path(source)
+            return self._put(dataset, lambda: _chunks(path), media_type or sources.media_type(path), again=True)
+        found, schema = sources.of(source), self.dataset(dataset)
+
+        def body() -> Iterator[bytes]:
+            return frames.parquet(frames.converted(found, schema, columns, outcome, levels))
+
+        return self._put(dataset, body, sources.MEDIA_TYPES[".parquet"], again=found.again)
+
+    def _put(self, dataset: str, body: Callable[[], Iterable[bytes]], media_type: str, *, again: bool) -> Document:
         path = f"/v1/datasets/{dataset}/trajectories"
-        return _checked(self._http.put(path, content=source, headers=headers, timeout=waiting)).json()
+        try:
+            return self._calls.put(path, _begun(body()), media_type)
+        except httpx.TransportError:
+            if not again:  # the rows that were sent are gone
+                raise
+        time.sleep(_POLL)
+        try:
+            return self._calls.put(path, _begun(body()), media_type)
+        except Refused as refused:
+            if refused.code != errors.DatasetNotEmpty.code:
+                raise
+            detail = (
+                "The answer to the upload was lost, and when it was sent again the dataset had data or was being "
+                "given it: it has most likely arrived whole. Look at the dataset's state before you send anything."
+            )
+            raise Refused(refused.status, refused.code, detail, refused.problem) from None
 
     def add_grant(self, dataset: str, key: str, rho: str) -> Document:
-        return self._post(f"/v1/datasets/{dataset}/grants", {"key": key, "rho": rho})
+        return self._calls.post(f"/v1/datasets/{dataset}/grants", {"key": key, "rho": rho})
 
     def grants(self, dataset: str) -> Iterator[Document]:
-        return self._pages(f"/v1/datasets/{dataset}/grants")
+        return self._calls.pages(f"/v1/datasets/{dataset}/grants")
 
-    def budget(self, dataset: str) -> Document:
-        return self._get(f"/v1/datasets/{dataset}/budget").json()
+    def revoke_grant(self, dataset: str, grant: str) -> Document:
+        return self._calls.delete(f"/v1/datasets/{dataset}/grants/{grant}")
+
+    def budget(self, dataset: str) -> Budget:
+        return Budget.of(self._calls.get(f"/v1/datasets/{dataset}/budget").json())
 
     def ledger(self, dataset: str) -> Document:
         """Every row that this key may see, oldest first, and whether the chain is `intact`."""
         path = f"/v1/datasets/{dataset}/ledger"
-        return self._get(path).json() | {"rows": list(self._pages(path, "rows")), "next": None}
+        return self._calls.get(path).json() | {"rows": list(self._calls.pages(path, "rows")), "next": None}
 
     # --- trainings ---
 
-    def plan(self, training: Document) -> Document:
-        """What a training would do and cost; free."""
-        return self._post("/v1/plans", training)
+    def plan(self, dataset: str, *, visiting: Document | None = None, **asked: Unpack[AskedTraining]) -> Document:
+        """What a training would do and cost, asked for as by `train`; free."""
+        more = {} if visiting is None else {"visiting": visiting}
+        return self._calls.post("/v1/plans", _training(dataset, **asked) | more, reads=True)
 
-    def rehearse(self, training: Document) -> Document:
-        """The same training on a made-up twin; free."""
-        return self._post("/v1/rehearsals", training)
+    def rehearse(self, dataset: str, *, twin: int = 0, **asked: Unpack[AskedTraining]) -> Document:
+        """The same training, asked for as by `train`, on a made-up twin; free."""
+        return self._calls.post("/v1/rehearsals", _training(dataset, **asked) | {"twin": twin}, reads=True)
 
-    def train(self, training: Document, idempotency_key: str | None = None) -> Document:
-        """Queue a training, once: if the connection breaks, the same request is sent again under the same key."""
-        return self._once("/v1/trainings", training, idempotency_key)
+    @overload
+    def train(
+        self, dataset: str, *, wait: Literal[True] = True, key: str | None = None, **asked: Unpack[AskedTraining]
+    ) -> Policy: ...
 
-    def _once(self, path: str, body: Document, key: str | None) -> Document:
-        headers = {"Idempotency-Key": key or tokens.identifier("once")}
-        try:
-            return self._post(path, body, headers)
-        except httpx.TransportError:
-            return self._post(path, body, headers)
+    @overload
+    def train(
+        self, dataset: str, *, wait: Literal[False], key: str | None = None, **asked: Unpack[AskedTraining]
+    ) -> Document: ...
+
+    def train(
+        self, dataset: str, *, wait: bool = True, key: str | None = None, **asked: Unpack[AskedTraining]
+    ) -> Policy | Document:
+        """Pay for a training, once, and wait for its policy; without `wait`, it is only queued.
+
+        `asked` are rho="0.5" (or privacy={"epsilon": …, "delta": …}), algorithm="auto", parameters={} and half=None. A
+        `key` of your own makes a later call with it the same training; without one, every call is another.
+        """
+        queued = self._calls.post("/v1/trainings", _training(dataset, **asked), key=key or tokens.identifier("once"))
+        return self.wait(queued["id"]) if wait else queued
 
     def training(self, training: str) -> Document:
-        return self._get(f"/v1/trainings/{training}").json()
+        return self._calls.get(f"/v1/trainings/{training}").json()
 
     def watch(self, training: str) -> Iterator[Document]:
         """The training each time it changes; the last one has ended. A service that is restarted is waited for."""
@@ -149,75 +224,139 @@ class Client:
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > _PATIENCE:
                     raise
-                time.sleep(0.5)
+                time.sleep(_POLL)
 
     def _events(self, training: str) -> Iterator[Document]:
-        with self._http.stream("GET", f"/v1/trainings/{training}/events") as stream:
+        with self._calls.http.stream("GET", f"/v1/trainings/{training}/events") as stream:
             if stream.is_error:
                 stream.read()
-            for line in _checked(stream).iter_lines():
+            for line in checked(stream).iter_lines():
                 if line.startswith("data: "):
                     yield json.loads(line.removeprefix("data: "))
 
+    def wait(self, training: str) -> Policy:
+        """The policy, once it is released."""
+        return self.policy(_released("training", self.watch(training))["policy"])
+
     def derive(self, training: str, parameters: Document) -> Document:
         """A further policy from what a training released: ρ = 0."""
-        return self._post(f"/v1/trainings/{training}/policies", {"parameters": parameters})
+        return self._calls.post(f"/v1/trainings/{training}/policies", {"parameters": parameters})
 
     # --- evaluations ---
 
-    def plan_evaluation(self, evaluation: Document) -> Document:
-        """What an evaluation would cost and on whom it would judge; free."""
-        return self._post("/v1/evaluations/plans", evaluation)
+    def plan_evaluation(self, policy: str, **asked: Unpack[AskedEvaluation]) -> Document:
+        """What an evaluation would cost and on whom it would judge, asked for as by `evaluate`; free."""
+        return self._calls.post("/v1/evaluations/plans", _evaluation(policy, **asked), reads=True)
 
-    def evaluate(self, evaluation: Document, idempotency_key: str | None = None) -> Document:
-        """Queue the evaluation of a policy, once, and paid for like a training."""
-        return self._once("/v1/evaluations", evaluation, idempotency_key)
+    @overload
+    def evaluate(
+        self, policy: str, *, wait: Literal[True] = True, key: str | None = None, **asked: Unpack[AskedEvaluation]
+    ) -> Report: ...
+
+    @overload
+    def evaluate(
+        self, policy: str, *, wait: Literal[False], key: str | None = None, **asked: Unpack[AskedEvaluation]
+    ) -> Document: ...
+
+    def evaluate(
+        self, policy: str, *, wait: bool = True, key: str | None = None, **asked: Unpack[AskedEvaluation]
+    ) -> Report | Document:
+        """Pay for what a policy is worth, once, and wait for the report; without `wait`, it is only queued.
+
+        `asked` are rho="0.25" or privacy={…}, dataset (the policy's own if left out), parameters={} and half=None.
+        """
+        body = _evaluation(policy, **asked)
+        queued = self._calls.post("/v1/evaluations", body, key=key or tokens.identifier("once"))
+        return self.wait_for_report(queued["id"]) if wait else queued
 
     def evaluations(self) -> Iterator[Document]:
-        return self._pages("/v1/evaluations")
+        return self._calls.pages("/v1/evaluations")
 
     def evaluation(self, evaluation: str) -> Document:
         """How it stands; once it is released, with its report."""
-        return self._get(f"/v1/evaluations/{evaluation}").json()
+        return self._calls.get(f"/v1/evaluations/{evaluation}").json()
 
-    def report(self, evaluation: str) -> str:
-        return self._get(f"/v1/evaluations/{evaluation}/report").text
+    def wait_for_report(self, evaluation: str) -> Report:
+        """The report, once it is released."""
+        _released("evaluation", self._looks(evaluation))
+        return self.report(evaluation)
 
-    def report_certificate(self, evaluation: str) -> str:
-        return self._get(f"/v1/evaluations/{evaluation}/certificate").text
+    def _looks(self, evaluation: str) -> Iterator[Document]:
+        found = self.evaluation(evaluation)
+        while found["state"] not in _ENDED:
+            yield found
+            time.sleep(_POLL)
+            found = self.evaluation(evaluation)
+        yield found
+
+    def report(self, evaluation: str) -> Report:
+        path = f"/v1/evaluations/{evaluation}"
+        text, certificate = (self._calls.get(f"{path}/{part}").text for part in ("report", "certificate"))
+        return Report(text, certificate, self.certificate_keys())
 
     # --- policies ---
 
     def policies(self) -> Iterator[Document]:
-        return self._pages("/v1/policies")
+        return self._calls.pages("/v1/policies")
 
-    def policy(self, policy: str) -> str:
-        return self._get(f"/v1/policies/{policy}").text
-
-    def certificate(self, policy: str) -> str:
-        return self._get(f"/v1/policies/{policy}/certificate").text
+    def policy(self, policy: str) -> Policy:
+        """With its certificate and the public keys: it can be asked and verified without the service."""
+        path = f"/v1/policies/{policy}"
+        return Policy(self._calls.get(path).text, self._calls.get(f"{path}/certificate").text, self.certificate_keys())
 
     def certificate_keys(self) -> str:
         """The public keys (JWKS); needs no token."""
-        return self._get("/v1/certificate-keys").text
+        return self._calls.get("/v1/certificate-keys").text
 
-    def decide(self, policy: str, step: int, state: int | Mapping[str, float]) -> Document:
-        return self._post(f"/v1/policies/{policy}/decisions", {"step": step, "state": state})
+    def decide(self, policy: str, step: int, state: State) -> Document:
+        """Asked of the service; a `policy` that was fetched decides by itself."""
+        return self._calls.post(f"/v1/policies/{policy}/decisions", {"step": step, "state": state}, reads=True)
 
-    # --- HTTP ---
 
-    def _get(self, path: str, **query: Any) -> httpx.Response:
-        return _checked(self._http.get(path, params=query))
+# --- what is asked -----------------------------------------------------------------------------------------------
 
-    def _post(self, path: str, body: object, headers: Mapping[str, str] | None = None) -> Document:
-        return _checked(self._http.post(path, json=body, headers=headers)).json()
 
-    def _pages(self, path: str, items: str = "items") -> Iterator[Document]:
-        page = self._get(path).json()
-        yield from page[items]
-        while page["next"] is not None:
-            page = self._get(path, after=page["next"]).json()
-            yield from page[items]
+def _privacy(rho: object, privacy: Document | None) -> Document:
+    if (rho is None) == (privacy is None):
+        raise errors.InvalidPrivacy("Say what it may cost: rho='0.5', or privacy={'epsilon': 4, 'delta': 1e-6}.")
+    return {"rho": str(rho)} if privacy is None else privacy
+
+
+def _training(
+    dataset: str,
+    *,
+    rho: object = None,
+    privacy: Document | None = None,
+    algorithm: str = "auto",
+    parameters: Mapping[str, Any] | None = None,
+    half: str | None = None,
+) -> Document:
+    return {
+        "dataset": dataset,
+        "algorithm": algorithm,
+        "privacy": _privacy(rho, privacy),
+        "parameters": parameters or {},
+        "half": half,
+    }
+
+
+def _evaluation(
+    policy: str,
+    *,
+    rho: object = None,
+    privacy: Document | None = None,
+    dataset: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    half: str | None = None,
+) -> Document:
+    asked = {"policy": policy, "privacy": _privacy(rho, privacy), "parameters": parameters or {}, "half": half}
+    return asked if dataset is None else asked | {"dataset": dataset}
+
+
+def _begun(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The first chunk is made before a request is: what is wrong with it never reaches the service."""
+    remaining = iter(chunks)
+    return itertools.chain(list(itertools.islice(remaining, 1)), remaining)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -226,12 +365,24 @@ def _chunks(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def _checked(answer: httpx.Response) -> httpx.Response:
-    if not answer.is_error:
-        return answer
-    try:
-        problem = answer.json()
-        said = problem["code"], problem["detail"]
-    except (ValueError, KeyError, TypeError):  # not this service: a proxy, perhaps
-        problem, said = {}, ("unknown", answer.reason_phrase)
-    raise Refused(answer.status_code, *said, problem)
+# --- waiting -----------------------------------------------------------------------------------------------------
+
+
+def _released(name: str, seen: Iterable[Document]) -> Document:
+    """The last of what was seen, with a bar on a terminal: how far it is follows a public schedule."""
+    last: Document = {}
+    with _bar(name) as show:
+        for last in seen:
+            show(last["progress"])
+    if last["state"] != "released":
+        raise Failed(last)
+    return last
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Callable[[float], None]]:
+    console = Console(stderr=True)
+    still = not console.is_terminal or console.is_dumb_terminal  # nothing there can move
+    with Progress(console=console, disable=still, transient=True) as progress:
+        task = progress.add_task(name, total=1.0)
+        yield lambda done: progress.update(task, completed=done)

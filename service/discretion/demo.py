@@ -29,7 +29,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from discretion import certificate_page, certificates, embedded, errors, simulation
-from discretion.client import Client, Document, Refused
+from discretion.client import Budget, Client, Document, Refused
 from discretion.learning import policy as policies
 from discretion.learning.policy import Policy
 
@@ -132,7 +132,7 @@ class _Story:
         trained = self._train(people.analyst, wanted)
         made = {name: str(training["policy"]) for name, training in trained.items()}
         made[SPARING] = self._derive(people.analyst, staged, trained[COUNTS]["id"])
-        learned = {name: policies.parse(people.analyst.policy(made[name])) for name in _POLICIES}
+        learned = {name: people.analyst.policy(made[name]).rule for name in _POLICIES}
         self._decisions(people.analyst, made, learned[COUNTS])
         self._worth(learned)
         self._cost(people.custodian, (staged, measured), before)
@@ -183,7 +183,7 @@ class _Story:
     def _plan(self, analyst: Client, wanted: dict[str, Document]) -> None:
         self._chapter("The analyst plans: free, and no patient is read")
         for name, request in wanted.items():
-            plan = analyst.plan(request)
+            plan = analyst.plan(**request)
             self.console.print(_mechanisms(name, plan["mechanisms"]))
             self._say(
                 f"[bold]ρ = {plan['rho']}[/] in all, that is ε = {_epsilon(plan['epsilon'])} at δ = {_DELTA}. "
@@ -198,7 +198,7 @@ class _Story:
         with Progress(*columns, TextColumn("{task.fields[state]}"), console=self.console) as progress:
             for name, request in wanted.items():
                 bar = progress.add_task(name, total=1.0, state="queued")
-                for training in analyst.watch(analyst.train(request)["id"]):
+                for training in analyst.watch(analyst.train(**request, wait=False)["id"]):
                     progress.update(bar, completed=training["progress"], state=training["state"])
                     ended[name] = training
                 _expect(ended[name]["state"] == "released", f"The training ended as {ended[name]['state']}.")
@@ -256,25 +256,26 @@ class _Story:
                 said = f"does [bold]not[/] beat copying: {self.patients} patients are too few for it at this ρ."
             self._say(f"{name} {said}")
 
-    def _cost(self, custodian: Client, datasets: tuple[str, str], before: Document) -> None:
+    def _cost(self, custodian: Client, datasets: tuple[str, str], before: Budget) -> None:
         self._chapter("What it cost")
         after, other = (custodian.budget(dataset) for dataset in datasets)
         _expect(after == other, "Two datasets of one population show two budgets.")
         spent = sum(map(Fraction, _PRICES.values()))
-        _expect(Fraction(after["charged"]) == spent, f"Charged was {after['charged']} where {spent} was planned.")
+        _expect(Fraction(after.charged) == spent, f"Charged was {after.charged} where {spent} was planned.")
         table = _table("the population's budget", right=("total ρ", "charged", "remaining", f"ε at δ = {_DELTA}"))
         for name, budget in (("before", before), ("after two trainings", after)):
-            amounts = (budget[amount] for amount in ("total", "charged", "remaining"))
-            table.add_row(name, *amounts, _epsilon(budget["epsilon"], "charged"))
+            amounts = (str(amount) for amount in (budget.total, budget.charged, budget.remaining))
+            table.add_row(name, *amounts, _epsilon(budget.document["epsilon"], "charged"))
         self.console.print(table)
 
     def _refusals(self, people: _People, request: Document, dataset: str) -> None:
         self._chapter("What is refused")
         table = _table("who", "tries to", "is told")
+        greedy = request | {"privacy": {"rho": "1"}}
         attempts: tuple[tuple[str, str, int, Callable[[], object]], ...] = (
-            ("the analyst", "spend ρ = 1 more", 402, lambda: people.analyst.train(request | {"privacy": {"rho": "1"}})),
+            ("the analyst", "spend ρ = 1 more", 402, lambda: people.analyst.train(**greedy)),
             ("another analyst", "read the dataset", 404, lambda: people.stranger.dataset(dataset)),
-            ("the auditor", "train on it", 403, lambda: people.auditor.train(request)),
+            ("the auditor", "train on it", 403, lambda: people.auditor.train(**request)),
         )
         for who, what, status, attempt in attempts:
             try:
@@ -294,8 +295,8 @@ class _Story:
         self._say(f"The ledger adds up: {kinds}, each row with the hash of the one before.")
         files = {"keys.json": auditor.certificate_keys(), "ledger.json": json.dumps(ledger, indent=1)}
         for name in _POLICIES:
-            files[f"{name}.policy.json"] = auditor.policy(made[name])
-            files[f"{name}.certificate.json"] = auditor.certificate(made[name])
+            found = auditor.policy(made[name])
+            files |= {f"{name}.policy.json": found.text, f"{name}.certificate.json": found.certificate}
         for name, text in files.items():
             (self.out / name).write_text(text, encoding="utf-8")
         return files

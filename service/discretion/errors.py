@@ -143,6 +143,12 @@ class InvalidUpload(Refusal):
         self.problems = tuple(sorted(problems, key=lambda problem: problem.row)[: self.most])
 
 
+class InvalidSource(Refusal):
+    """Rows that cannot be meant, seen by whoever holds them: nothing has been stored."""
+
+    code = "invalid_source"
+
+
 class UploadTooLarge(Refusal):
     code = "upload_too_large"
 
@@ -173,6 +179,15 @@ class Unauthenticated(Refusal):
 
 class Forbidden(Refusal):
     code = "forbidden"
+
+
+class ForeignRequest(Refusal):
+    """A session's cookie came along, and nothing shows that the service's own page has asked."""
+
+    code = "csrf"
+
+    def __init__(self) -> None:
+        super().__init__("With a session, only the service's own page may ask this; load it again and repeat.")
 
 
 class TooManyRequests(Refusal):

@@ -38,26 +38,31 @@ def create(connection: sa.Connection, name: str, role: str, *, at: datetime) -> 
     made = Key(tokens.identifier("key"), checked_name(name), role, database.stamp(at), None)
     token = tokens.token()
     values = {"id": made.id, "name": made.name, "role": role, "created_at": made.created_at}
-    connection.execute(keys.insert().values(**values, token_hash=_hash(token)))
+    connection.execute(keys.insert().values(**values, token_hash=digest(token)))
     return made, token
 
 
-def _hash(token: str) -> str:
+def digest(token: str) -> str:
     """A fast hash is enough for 256 random bits: there is nothing to guess that salting or stretching would slow."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def authenticate(connection: sa.Connection, token: str) -> Key | None:
     """Whose token this is, None for an unknown or revoked one."""
-    valid = (keys.c.token_hash == _hash(token)) & keys.c.revoked_at.is_(None)
-    found = connection.execute(keys.select().where(valid)).one_or_none()
+    return of_digest(connection, digest(token))
+
+
+def of_digest(connection: sa.Connection, hashed: str, *, lock: bool = False) -> Key | None:
+    valid = (keys.c.token_hash == hashed) & keys.c.revoked_at.is_(None)
+    question = keys.select().where(valid)
+    found = connection.execute(question.with_for_update(key_share=True) if lock else question).one_or_none()
     return None if found is None else _key(found)
 
 
 def replace(connection: sa.Connection, key: str) -> str:
     """Another token for the same key, which opens again if it was revoked; the old one opens nothing."""
     token = tokens.token()
-    renewed = {"token_hash": _hash(token), "revoked_at": None}
+    renewed = {"token_hash": digest(token), "revoked_at": None}
     if connection.execute(keys.update().where(keys.c.id == key).values(**renewed)).rowcount != 1:
         raise errors.NoSuchKey("There is no such key.")
     return token

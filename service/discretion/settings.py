@@ -29,6 +29,7 @@ _NUMBERS: Final = {
     "STALL_SECONDS": (60, 1, 3600, "an upload may pause before it is given up"),
 }
 _NAMES: Final = ("DATA", "HOST", *_NUMBERS, *_SECRETS)
+_CLIENT: Final = ("URL", "TOKEN", "TOKEN" + _FILE)  # of commands that speak to a service; the service itself has no use
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Settings:
 def read(environment: Mapping[str, str] = os.environ) -> Settings:
     known = {_PREFIX + name for name in _NAMES} | {_PREFIX + name + _FILE for name in _SECRETS}
     for name in sorted(environment):
-        if name.startswith(_PREFIX) and name not in known:
+        if name.startswith(_PREFIX) and name not in known and name.removeprefix(_PREFIX) not in _CLIENT:
             raise errors.InvalidSetting(f"There is no setting {name}; the settings are {', '.join(sorted(known))}.")
     data = Path(environment.get(_PREFIX + "DATA") or "discretion-data").absolute()
     token = _secret(environment, "METRICS_TOKEN")
@@ -73,6 +74,18 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         host=environment.get(_PREFIX + "HOST") or "127.0.0.1",
         **{name.lower(): _number(environment, name) for name in _NUMBERS},
     )
+
+
+def service_of(environment: Mapping[str, str] = os.environ) -> tuple[str | None, str | None]:
+    """The address and the token of the service that commands speak to, where the environment names them."""
+    return environment.get(_PREFIX + "URL") or None, _secret(environment, "TOKEN")
+
+
+def config(environment: Mapping[str, str] = os.environ) -> Path:
+    """A person's own folder for what this program keeps between commands (XDG)."""
+    given = environment.get("XDG_CONFIG_HOME", "")
+    home = Path(given) if given.startswith("/") else Path(environment.get("HOME") or Path.home()) / ".config"
+    return home / "discretion"
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

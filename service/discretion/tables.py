@@ -25,6 +25,15 @@ keys = sa.Table(
     sa.CheckConstraint("role IN ('admin', 'custodian', 'analyst', 'auditor')", name="role"),
 )
 
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("hash", sa.String(64), primary_key=True),  # of a secret that only a browser keeps
+    sa.Column("token_hash", sa.String(64), nullable=False),  # of the token it was opened with, and ends with
+    sa.Column("created_at", sa.String(32), nullable=False),
+    sa.Column("used_at", sa.String(32), nullable=False),
+)
+
 populations = sa.Table(
     "populations",
     metadata,

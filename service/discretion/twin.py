@@ -215,9 +215,13 @@ def _shrunk(asked: requests.Asked) -> requests.Asked:
     return replace(asked, units=most, privacy=_enlarged(asked.privacy, more), parameters=parameters)
 
 
+def _wanted(privacy: Share, more: Fraction) -> Fraction:
+    """So much more budget that the noise stays the same share of a sum over so many times fewer units."""
+    return privacy.epsilon * more if isinstance(privacy, Pure) else privacy.rho * more**2
+
+
 def _enlarged(privacy: Share, more: Fraction) -> Share:
-    amount = privacy.epsilon * more if isinstance(privacy, Pure) else privacy.rho * more**2
-    return type(privacy)(rho.Rho.floor(min(amount, _MOST[type(privacy)])).exact)
+    return type(privacy)(rho.Rho.floor(min(_wanted(privacy, more), _MOST[type(privacy)])).exact)
 
 
 def _learned(curator: Curator, played: requests.Asked, asked: requests.Asked) -> Policy:
@@ -235,8 +239,8 @@ def _note(played: requests.Asked, asked: requests.Asked) -> str | None:
         f"Played with {played.units} of {asked.units} units, so chance has more say in it than it will have; learner "
         f"and constants are those of {asked.units}."
     )
-    largest = _MOST[type(played.privacy)]
-    if played.privacy != type(played.privacy)(largest):
+    largest = _MOST[type(asked.privacy)]
+    if _wanted(asked.privacy, Fraction(asked.units, played.units)) <= largest:
         return told
     return f"{told} It would need a budget of more than {largest}, so noise has more say in it, too."
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from discretion import certificates, errors
+from discretion import certificate_page, certificates, errors
+from discretion.learning import report as reports
 from tests import services
 from tests.api.hospital import Hospital
 
@@ -58,6 +59,14 @@ class TestAnEvaluation:
         report, certificate = (hospital.analyst.get(f"{made}/{what}").text for what in ("report", "certificate"))
         found = certificates.verify(report, certificate, hospital.auditor.get("/v1/certificate-keys").text)
         assert found.payload["mechanisms"] == plan["mechanisms"]
+
+    def test_its_certificate_can_be_read_as_a_page_with_what_was_found(self, hospital: Hospital) -> None:
+        path = f"/v1/evaluations/{hospital.own.evaluation}"
+        page = hospital.auditor.get(f"{path}/certificate/page").json()
+        assert any("An estimate" in line for section in page["sections"] for line in section["lines"])
+        said = [text for one in page["findings"] for text in (one["title"], *one["lines"])]
+        printed = certificate_page.findings(reports.parse(hospital.auditor.get(f"{path}/report").text))
+        assert " ".join(said).split() == printed.split()[4:]  # without its title
 
     def test_has_a_certificate_that_everybody_can_check(self, hospital: Hospital) -> None:
         path = f"/v1/evaluations/{hospital.own.evaluation}"

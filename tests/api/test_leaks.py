@@ -116,7 +116,7 @@ class TestCanary:
         paths += [f"/v1/datasets/{datasets[0]}/ledger/head"]
         paths += [f"/v1/trainings/{one}{rest}" for one in trainings[:3] for rest in ("", "/events")]
         policies = [item["id"] for item in analyst.get("/v1/policies").json()["items"]]
-        paths += [f"/v1/policies/{one}{rest}" for one in policies for rest in ("", "/certificate")]
+        paths += [f"/v1/policies/{one}{rest}" for one in policies for rest in ("", "/certificate", "/certificate/page")]
         for client in everybody:
             for path in paths:
                 heard.hear(client.get(path))

@@ -110,7 +110,8 @@ class TestDocumentation:
 
 class TestAnAddressThatIsNone:
     @pytest.mark.parametrize(
-        "path", ["/", "/v1", "/v2/datasets", "/v1/nothing", "/v1/datasets/", "/docs/x/y", "/%00", "/v1/datasets/a/b/c"]
+        "path",
+        ["/assets", "/v1", "/v2/datasets", "/v1/nothing", "/v1/datasets/", "/docs/x/y", "/%00", "/v1/datasets/a/b/c"],
     )
     def test_is_not_found(self, path: str, hospital: Hospital) -> None:
         for client in (hospital.service.client(None), hospital.admin):

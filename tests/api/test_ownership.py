@@ -86,9 +86,13 @@ class TestACustodian:
 class TestAnAuditor:
     def test_reads_every_ledger(self, hospital: Hospital) -> None:
         ledgers = {one["population"]: one for one in services.pages(hospital.auditor, "/v1/ledgers", limit=1000)}
+        every = services.pages(hospital.admin, "/v1/populations", limit=1000)
+        budgets = {one["id"]: one["budget"] for one in every}
         for things in (hospital.own, hospital.foreign, hospital.linear):
             assert things.dataset in ledgers[things.population]["datasets"]
             assert ledgers[things.population]["intact"] is True
+            assert ledgers[things.population]["name"] == "icu"
+            assert ledgers[things.population]["budget"] == budgets[things.population]
             rows = services.pages(hospital.auditor, f"/v1/datasets/{things.dataset}/ledger", limit=1000)
             assert rows[0]["kind"] == "open"
             assert things.training in {row["training"] for row in rows}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from discretion import certificates, errors
+from discretion import certificate_page, certificates, errors
 from tests import services
 from tests.api.hospital import Hospital
 
@@ -64,6 +64,18 @@ class TestAPolicy:
             row = found.payload["ledger"]
             paid = next(one for one in rows if one["sequence"] == row["sequence"])
             assert (paid["hash"], paid["kind"], paid["training"]) == (row["hash"], "charge", things.training)
+
+    def test_its_certificate_can_be_read_as_a_page(self, hospital: Hospital) -> None:
+        path = f"/v1/policies/{hospital.own.policy}/certificate"
+        keys = hospital.auditor.get("/v1/certificate-keys").text
+        page = hospital.auditor.get(f"{path}/page").json()
+        assert set(page) == {"title", "signed_by", "sections", "findings"}
+        assert all(set(section) == {"title", "lines"} for section in page["sections"])
+        assert (page["signed_by"], page["findings"]) == (verified(hospital, hospital.own.policy).kid, None)
+        said = [page["title"], *(text for one in page["sections"] for text in (one["title"], *one["lines"]))]
+        printed = certificate_page.explain(hospital.auditor.get(path).text, keys)
+        assert " ".join(said).split() == printed.replace("\n  - ", "\n").split()
+        assert f"The signature of key {page['signed_by']} holds." in " ".join(said)
 
     def test_its_certificate_is_a_jws_and_belongs_to_no_other_policy(self, hospital: Hospital) -> None:
         certificate = hospital.auditor.get(f"/v1/policies/{hospital.own.policy}/certificate")

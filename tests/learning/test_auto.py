@@ -1,5 +1,7 @@
 """Which learner is chosen: by public quantities only, exactly, with a reason that a reader can check."""
 
+import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -8,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import auto, forms, learners
+from discretion.learning import auto, forecast, forms, learners
 from discretion.learning.curator import Concentrated, Pure
 from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.privacy import events
 
 ICU = Schema(20, Discrete(716), 25)
 SMALL = Schema(20, Discrete(100), 6)
@@ -91,3 +94,49 @@ class TestChoose:
     def test_anything_but_an_object_is_refused(self, given_: Any) -> None:
         with pytest.raises(errors.InvalidParameter):
             auto.choose(ICU, 10, RHO, given_)
+
+
+class TestOneStory:
+    """What `auto` says and what the plan says of the same training."""
+
+    @staticmethod
+    def _plan(schema: Schema, units: int, rho: Fraction) -> tuple[str, forecast.Forecast, dict[str, Fraction]]:
+        """The reason, the forecast, and what part of ρ each statistic gets."""
+        privacy = Concentrated(rho)
+        chosen = auto.choose(schema, units, privacy, {})
+        read = learners.resolved(schema, units, privacy, forms.read(chosen.algorithm, chosen.parameters, schema))
+        asked = learners.mechanisms(chosen.algorithm, schema, units, privacy, read)
+        visiting = forecast.visiting_of(None, schema, read)
+        expected = forecast.forecast(schema, units, privacy, read, visiting)
+        return chosen.reason, expected, {event.statistic: events.cost(event) / rho for event in asked}
+
+    @pytest.mark.parametrize("rho", ["0.001", "0.1", "1"])
+    @pytest.mark.parametrize("units", [20, 89, 90, 900, 100_000])
+    @pytest.mark.parametrize("schema", [ICU, SMALL, PLANE], ids=["many states", "few states", "vector states"])
+    def test_the_plan_says_all_are_fallbacks_just_where_nearly_all_is_spent_on_what_is_usually_done(
+        self, schema: Schema, units: int, rho: str
+    ) -> None:
+        reason, expected, parts = self._plan(schema, units, Fraction(rho))
+        copying = max(parts.values()) >= Fraction(98, 100)
+        told = [warning for warning in expected.warnings if warning.startswith("Every decision will be a fallback")]
+        assert bool(told) == copying
+        if copying:
+            assert expected.learned_share == 0.0
+            unsaid = "no advantages are estimated" if "dp-pae" in reason else "from the features"
+            assert unsaid in told[0]  # which the reason speaks of
+
+    @pytest.mark.parametrize("rho", ["0.001", "0.1", "1"])
+    @pytest.mark.parametrize("schema", [ICU, SMALL, PLANE], ids=["many states", "few states", "vector states"])
+    def test_from_the_number_of_patients_that_it_names_on_it_is_otherwise(self, schema: Schema, rho: str) -> None:
+        (told,) = self._plan(schema, 10, Fraction(rho))[1].warnings
+        (named,) = map(int, re.findall(r"from ([0-9]+) patients on", told))
+        parts = [max(self._plan(schema, units, Fraction(rho))[2].values()) for units in (named - 1, named)]
+        assert parts[0] >= Fraction(98, 100) > parts[1]
+        assert math.isclose(named, self._by_hand(schema, float(rho)), abs_tol=1.0)
+
+    @staticmethod
+    def _by_hand(schema: Schema, rho: float) -> float:
+        """n√ρ/(S·A) = 1/20 with discrete states, n√ρ/A = 30 with vector states."""
+        if isinstance(schema.states, Vector):
+            return 30 * schema.actions / math.sqrt(rho)
+        return schema.count * schema.actions / 20 / math.sqrt(rho)

@@ -55,8 +55,11 @@ def statistics(schema: Schema) -> list[Statistic]:
         clipped.Surprises(schema, GAMMA, VALUES, 0.7, reward=by_action()),
         clipped.Surprises(schema, GAMMA, broken, 0.7),
     ]
-    averages = [clipped.Averages(schema, GAMMA, -1.0, 1.0), clipped.Averages(schema, GAMMA, 0.0, 0.1, by_action())]
-    return [clipped.Coverage(schema), *summed, *map(clipped.Sizes, summed), *averages]
+    averages = [
+        clipped.EarningsAndSteps(schema, GAMMA, -1.0, 1.0),
+        clipped.EarningsAndSteps(schema, GAMMA, 0.0, 0.1, by_action()),
+    ]
+    return [clipped.Coverage(schema), *summed, *map(clipped.Lengths, summed), *averages]
 
 
 def vectors(draw: np.random.Generator, units: int, most: float) -> clipped._Vectors:
@@ -128,9 +131,9 @@ def extremes(statistic: Statistic) -> tuple[Unit, Unit]:
     schema = statistic.schema
     if isinstance(statistic, clipped.Coverage):
         return unit(schema, 0, 0, 0.0), unit(schema, 1, 1, 0.0)
-    if isinstance(statistic, clipped.Averages):
+    if isinstance(statistic, clipped.EarningsAndSteps):
         return unit(schema, 0, 0, 2.0), wild_unit(schema, np.random.default_rng(0), count=0)
-    if isinstance(statistic, clipped.Sizes):
+    if isinstance(statistic, clipped.Lengths):
         return unit(schema, 0, 0, 2.0), unit(schema, 0, 0, 0.0)
     return unit(schema, 0, 0, 2.0), unit(schema, 0, 0, -1.0)
 
@@ -138,8 +141,8 @@ def extremes(statistic: Statistic) -> tuple[Unit, Unit]:
 def reaching(schema: Schema) -> Iterator[Statistic]:
     returns = clipped.Returns(schema, GAMMA, 0.0, 0.1)
     surprises = clipped.Surprises(schema, GAMMA, np.zeros(STATES), 0.1)
-    yield from (clipped.Coverage(schema), returns, surprises, clipped.Sizes(returns), clipped.Sizes(surprises))
-    yield clipped.Averages(schema, GAMMA, 0.0, 0.1)
+    yield from (clipped.Coverage(schema), returns, surprises, clipped.Lengths(returns), clipped.Lengths(surprises))
+    yield clipped.EarningsAndSteps(schema, GAMMA, 0.0, 0.1)
 
 
 class TestReached:
@@ -327,14 +330,16 @@ class TestSizes:
         data = one(schema, [[0, 1]], [[0, 0]], [[0.0, 2.0]], endings=np.array([ENDED]))
         returns = clipped.Returns(schema, 1.0, 0.0, 2.0)  # 2/3 twice, in units of 2
         size = np.sqrt(2) * (2 / 3) / 2
-        histogram = sums.totals([clipped.Sizes(returns)], data)[0]
+        histogram = sums.totals([clipped.Lengths(returns)], data)[0]
         (place,) = np.flatnonzero(histogram)
         assert clipped.EDGES[place - 1] < size <= clipped.EDGES[place]
         assert histogram.sum() == 1
 
     def test_a_patient_without_records_counts_nowhere(self) -> None:
         schema = schema_of(Discrete(STATES))
-        histogram = sums.totals([clipped.Sizes(clipped.Returns(schema, 1.0, 0.0, 2.0))], one(schema, [[]], [[]], [[]]))
+        histogram = sums.totals(
+            [clipped.Lengths(clipped.Returns(schema, 1.0, 0.0, 2.0))], one(schema, [[]], [[]], [[]])
+        )
         assert not histogram[0].any()
 
 
@@ -342,7 +347,7 @@ class TestAverages:
     def test_they_are_the_mean_earnings_and_the_share_of_possible_steps(self) -> None:
         schema = schema_of(Discrete(STATES), per_unit=2)
         data = one(schema, [[0, 1], [2]], [[0, 0], [0]], [[0.0, 2.0], [-1.0]], endings=np.full(2, ENDED))
-        earned, visits = summed(clipped.Averages(schema, 1.0, -1.0, 1.0), data)
+        earned, visits = summed(clipped.EarningsAndSteps(schema, 1.0, -1.0, 1.0), data)
         assert earned == pytest.approx(((2 / 3 + 2 / 3 - 1 / 3) / 3 + 1) / 2, abs=1e-3)
         assert visits == pytest.approx(3 / (2 * HORIZON), abs=1e-3)
 
@@ -363,7 +368,7 @@ class TestNames:
             clipped.Surprises(schema, GAMMA, VALUES, 1.0),
             clipped.Surprises(schema, GAMMA, VALUES, 1.0, rewarded=False),
         ]
-        asked: list[Any] = [clipped.Coverage(schema), *found, *map(clipped.Sizes, found)]
+        asked: list[Any] = [clipped.Coverage(schema), *found, *map(clipped.Lengths, found)]
         assert len({statistic.name for statistic in asked}) == len(asked)
 
     def test_they_do_not_tell_what_was_released(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import followed, scored, sums
+from discretion.learning import followed, outcomes, sums
 from discretion.learning.trajectories import (
     CUT,
     CUT_BEFORE,
@@ -34,13 +34,13 @@ def schema_of(per_unit: int = 1, **more: Any) -> Schema:
     return Schema(HORIZON, Discrete(STATES), ACTIONS, reward=(-1.0, 2.0), per_unit=per_unit, **more)
 
 
-def judged_of(schema: Schema, limits: tuple[int, int] = (3, 4)) -> followed.Judged:
+def judged_of(schema: Schema) -> followed.Judged:
     """Decides by the step in state 0; trusts one decision of state 0 and that of state 1; state 3 is in the pool."""
     decisions = np.zeros((HORIZON, STATES), dtype=np.int64)
     decisions[::2, 0], decisions[:, 2] = 1, 1
     trusted = np.zeros((STATES, ACTIONS), dtype=np.bool_)
     trusted[0, 1] = trusted[1, 0] = True
-    return followed.Judged(schema, decisions, limits, trusted, np.array([0, 1, 2, STATES]))
+    return followed.Judged(schema, decisions, followed.Limits(3, 4), trusted, np.array([0, 1, 2, STATES]))
 
 
 def statistics(schema: Schema, wild: bool = True) -> list[Statistic]:
@@ -55,24 +55,24 @@ def statistics(schema: Schema, wild: bool = True) -> list[Statistic]:
     if wild:
         alike[1, STATES] = np.inf
     scores = [
-        scored.Scores(judged, values, weights, None, 0.3, 0.5),
-        scored.Scores(judged, values, weights, None, 0.3, 0.5, alike),
-        scored.Scores(judged, values, by_step, stands, -0.3, 2.0),
-        scored.Scores(judged, values, by_step, stands, -0.3, 2.0, alike),
+        outcomes.Scores(judged, values, weights, None, 0.3, 0.5),
+        outcomes.Scores(judged, values, weights, None, 0.3, 0.5, alike),
+        outcomes.Scores(judged, values, by_step, stands, -0.3, 2.0),
+        outcomes.Scores(judged, values, by_step, stands, -0.3, 2.0, alike),
     ]
     return [
-        followed.Sizes(judged),
+        followed.UnitSizes(judged),
         followed.Received(schema, -5 / 3, 10 / 3),
         followed.Followed(judged),
         followed.Visited(judged),
-        followed.Taken(judged),
-        scored.Arrivals(judged, weights, 0.7),
-        scored.Arrivals(judged, weights, 0.7, 1),
-        scored.Transitions(judged, 1.5),
-        scored.Targets(judged, None, 0.0, 0.4),
-        scored.Targets(judged, values[1], 0.1, 0.6, 1),
+        followed.Standing(judged),
+        outcomes.Arrivals(judged, weights, 0.7),
+        outcomes.Arrivals(judged, weights, 0.7, 1),
+        outcomes.Transitions(judged, 1.5),
+        outcomes.Targets(judged, None, 0.0, 0.4),
+        outcomes.Targets(judged, values[1], 0.1, 0.6, 1),
         *scores,
-        *(scored.ScoreSizes(judged, score) for score in scores),
+        *(outcomes.ScoreSizes(score) for score in scores),
     ]
 
 
@@ -184,10 +184,10 @@ class TestSensitivity:
     def test_the_worst_patients_reach_the_bound(self, per_unit: int) -> None:
         """The control: were any of these bounds stated a hundredth lower, this would fail."""
         schema = schema_of(per_unit)
-        judged = replace(judged_of(schema), limits=(1, 1))
+        judged = replace(judged_of(schema), limits=followed.Limits(1, 1))
         values, flat = np.zeros((HORIZON + 1, STATES + 1)), np.zeros(STATES + 1)
         values[0, 0], values[0, 1] = 9.0, -9.0
-        score, leads = scored.Scores(judged, values, flat), np.array([50.0, -50.0, 0.0, 0.0, 0.0])
+        score, leads = outcomes.Scores(judged, values, flat), np.array([50.0, -50.0, 0.0, 0.0, 0.0])
         ends = (steady(schema, 0, 1, 0.0), steady(schema, 1, 0, 0.0))
         brief = [steady(schema, 1, 0, 0.0, final, length=1) for final in (0, 1)]
         starts = [steady(schema, state, 1 - state, 0.0, length=1, ending=ENDED) for state in (0, 1)]
@@ -195,11 +195,11 @@ class TestSensitivity:
             (followed.Received(schema, -5 / 3, 10 / 3), steady(schema, 1, 0, 2.0), steady(schema, 1, 0, -1.0)),
             (followed.Followed(judged), *ends),
             (followed.Visited(judged), *ends),
-            (scored.Transitions(judged, 1.0), *ends),
-            (scored.Arrivals(judged, flat, 1.0), starts[0], starts[1]),
-            (scored.Targets(judged, leads, 0.0, 1.0, 1), brief[0], brief[1]),
+            (outcomes.Transitions(judged, 1.0), *ends),
+            (outcomes.Arrivals(judged, flat, 1.0), starts[0], starts[1]),
+            (outcomes.Targets(judged, leads, 0.0, 1.0, 1), brief[0], brief[1]),
             (score, *ends),
-            (scored.ScoreSizes(judged, replace(score, centre=-9.0)), *ends),
+            (outcomes.ScoreSizes(replace(score, centre=-9.0)), *ends),
         ]
         for statistic, one, other in worst:
             share = movement(statistic, one, other) / statistic.squared_sensitivity
@@ -278,7 +278,7 @@ class TestChosen:
         states = np.array([[0], [0], [1], [2], [3]])
         actions = np.array([[1], [1], [1], [0], [1]])
         block = block_of(states, actions, np.zeros((HORIZON, 1)), final=np.array([0]))
-        judged = replace(judged_of(schema), limits=(100, 100))
+        judged = replace(judged_of(schema), limits=followed.Limits(100, 100))
         chosen = judged.chosen(Bounded(schema, block, 0, 1))
         # (0, 1) is decided at even steps only; (1, 1) never; states 2 and 3 have no trusted decision
         assert chosen.any_step.tolist() == [True, True, False, True, True]
@@ -304,7 +304,7 @@ class TestScores:
         actions[0] = [1, 0, 1]
         rewards = np.where(states == 2, 1.0, 0.0) + np.where(states == 0, 0.5, 0.0) * (np.arange(5) == 0)[:, None]
         block = block_of(states, actions, rewards, lengths=np.ones(3, dtype=np.int64), endings=np.full(3, ENDED))
-        judged = replace(judged_of(schema), limits=(100, 100))
+        judged = replace(judged_of(schema), limits=followed.Limits(100, 100))
         values, alike = np.zeros((HORIZON + 1, STATES + 1)), np.ones((2, STATES + 1))
         alike[:, 2] = 0.0, 4.0
         weights, cells = np.ones(STATES + 1), None
@@ -312,7 +312,7 @@ class TestScores:
             weights = np.zeros((HORIZON, STATES + 1))
             weights[0] = 1.0
             cells = np.array([[1, 2, STATES * ACTIONS + 2, STATES * ACTIONS + 4]] * HORIZON)
-        score = scored.Scores(judged, values, weights, cells, 0.0, 8.0, alike)
-        owners, parts, _ = score.scores(Bounded(schema, block, 0, 3))
+        score = outcomes.Scores(judged, values, weights, cells, 0.0, 8.0, alike)
+        owners, parts, _ = score.parts(Bounded(schema, block, 0, 3))
         earned = np.bincount(owners, weights=parts, minlength=3) * 8 / followed.ONE
         assert np.allclose(earned, [4 / 3, 0.0, 1 / 6], atol=1e-4)  # in rewards' widths, which are 3

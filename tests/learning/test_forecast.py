@@ -78,7 +78,7 @@ class TestWarnings:
         assert found.learned_share == 0.0
         (told,) = found.warnings
         assert "most frequent action" in told
-        assert "895 patients would do" in told
+        assert "from 895 patients on" in told
         assert forecast.forecast(schema, 895, RHO, parameters, visiting).warnings == ()
 
     def test_what_is_assumed_of_actions_is_said_as_it_is_reckoned(self) -> None:

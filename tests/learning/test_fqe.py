@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import evaluators, forms, fqe, occupancy, policy
+from discretion.learning import evaluators, forms, fqe, judgements, occupancy, policy
 from discretion.learning.curator import Concentrated, Curator, Pure
 from discretion.learning.trajectories import (
     CUT_BEFORE,
@@ -194,10 +194,12 @@ class TestEvaluate:
         found = fqe.evaluate(ZeroNoise(data), ONE, parameters, judged)
         assert found.low <= found.value <= found.high
 
-    @pytest.mark.parametrize("units", [5, 5000])
+    @pytest.mark.parametrize("units", [6, 7, 5000])
     def test_it_spends_what_it_was_given_on_what_it_announced(self, units: int) -> None:
-        """5 units are judged by rounds, 5000 by a table."""
+        """A table needs n√ρ of S²·A/25, here 6.1 units at ρ = ½; fewer are judged by rounds."""
         public = world()
+        table = units**2 * Fraction(1, 2) >= Fraction(public.schema.count**2 * public.schema.actions, 25) ** 2
+        assert table == (units > 6)
         judged, parameters = judged_policy(public.schema, by_step(public.schema)), fqe.Parameters()
         curator = Curator(public.data(units, 0), Fraction(1, 2))
         fqe.evaluate(curator, Concentrated(Fraction(1, 2)), parameters, judged)
@@ -205,11 +207,11 @@ class TestEvaluate:
         assert sorted(curator.log, key=str) == sorted(planned, key=str)
         assert events.compose(curator.log) == Fraction(1, 2)
         tables = [event for event in planned if len(event.shape) == 2]
-        assert len(tables) == (units == 5000)
+        assert len(tables) == table
 
 
 class TestMechanisms:
-    @pytest.mark.parametrize("units", [5, 5000])
+    @pytest.mark.parametrize("units", [4, 5])  # by rounds and, from n√ρ = 6²·3/25 on, by a table
     def test_each_has_a_name_of_its_own(self, units: int) -> None:
         planned = evaluators.mechanisms(world().schema, units, ONE, fqe.Parameters())
         assert len({event.statistic for event in planned}) == len(planned)
@@ -271,7 +273,7 @@ class TestScaled:
         self, numbers: tuple[float, float, float]
     ) -> None:
         value, half, share = numbers
-        found = fqe.scaled(Schema(4, Discrete(2), 2), value, half, fqe.Received(2.0, 0.1, 1.0), share)
+        found = judgements.scaled(Schema(4, Discrete(2), 2), value, half, judgements.Received(2.0, 0.1, 1.0), share)
         assert (found.low, found.high, found.supported_share) == (0.0, 4.0, 0.0)
 
 
@@ -319,7 +321,7 @@ class TestCheck:
 
 class TestDocument:
     def test_it_says_the_same_as_the_evaluation(self) -> None:
-        found = fqe.Evaluation(1.0, 0.5, 1.5, 0.8, 0.7, 0.9, 0.75)
+        found = judgements.Evaluation(1.0, 0.5, 1.5, 0.8, 0.7, 0.9, 0.75)
         document = found.document()
         assert document["value"] == 1.0
         assert document["behaviour"] == {"value": 0.8, "low": 0.7, "high": 0.9}

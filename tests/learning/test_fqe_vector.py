@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import evaluators, forms, fqe, fqe_vector, policy, scores
+from discretion.learning import evaluators, forms, fqe, fqe_vector, policy, pooled_values
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Curator, Pure
 from discretion.learning.trajectories import CUT_BEFORE, ENDED, Discrete, FloatArray, Schema, Trajectories, Vector
@@ -26,7 +26,7 @@ GIVEN = fqe.Parameters(features=PLAIN)
 
 def rule_of(*weights: FloatArray) -> policy.Policy:
     """Takes the action with the larger ψᵀw, one pair of weights for each group of steps."""
-    groups = tuple(scores.Score(0.0, 0.0, True, w, np.zeros((2, 3)), np.full(2, 0.5)) for w in weights)
+    groups = tuple(pooled_values.Score(0.0, 0.0, True, w, np.zeros((2, 3)), np.full(2, 0.5)) for w in weights)
     return policy.Policy("test", HORIZON, LINE, 2, policy.Pooled(PLAIN, groups, HORIZON, 2.0))
 
 

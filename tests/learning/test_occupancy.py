@@ -17,7 +17,7 @@ STATES = 400
 def judged() -> followed.Judged:
     """No decision is trusted, and no state is in the pool."""
     decisions, none = np.zeros((3, STATES), dtype=np.int64), np.zeros((STATES, 2), dtype=np.bool_)
-    return followed.Judged(Schema(3, Discrete(STATES), 2), decisions, (4, 4), none, np.arange(STATES))
+    return followed.Judged(Schema(3, Discrete(STATES), 2), decisions, followed.Limits(4, 4), none, np.arange(STATES))
 
 
 class TestAboveZero:
@@ -38,7 +38,7 @@ class TestAboveZero:
         assert variance[2] == pytest.approx(variance[3], rel=0.1)
 
 
-class TestAlike:
+class TestFollowers:
     def test_counts_that_were_chosen_for_being_small_are_not_too_small(self) -> None:
         """Each state by itself is noise; those that seem to have few are taken, and their sum is right all the same."""
         rng = np.random.default_rng(1)
@@ -49,7 +49,7 @@ class TestAlike:
         sure = np.zeros((STATES, 2), dtype=np.bool_)
         sure[~few, 0] = True
         chosen = replace(judged(), trusted=sure)
-        counts, unsure = occupancy._alike(chosen, noised, visits, noise)
+        counts, unsure = occupancy._followers(chosen, noised, visits, noise)
         assert (counts[:-1][few] > 0).all()
         assert (counts[:-1][~few] == 0).all()
         assert counts.sum() == pytest.approx(real[few].sum(), rel=0.1)
@@ -58,14 +58,14 @@ class TestAlike:
 
     def test_the_pool_is_left_out(self) -> None:
         pooled = replace(judged(), place=np.where(np.arange(STATES) < 10, STATES, np.arange(STATES)))
-        counts, _ = occupancy._alike(pooled, np.full(STATES, 100.0), np.full(STATES, 200.0), 30.0)
+        counts, _ = occupancy._followers(pooled, np.full(STATES, 100.0), np.full(STATES, 200.0), 30.0)
         assert (counts[:10] == 0).all()
         assert counts[STATES] == 0
         assert (counts[10:STATES] > 0).all()
 
     def test_nothing_but_noise_says_nothing(self) -> None:
         noised = -np.abs(np.random.default_rng(2).normal(size=STATES)) * 30.0
-        counts, unsure = occupancy._alike(judged(), noised, np.full(STATES, 200.0), 30.0)
+        counts, unsure = occupancy._followers(judged(), noised, np.full(STATES, 200.0), 30.0)
         assert (counts == 0).all()
         assert unsure == 1.0
 

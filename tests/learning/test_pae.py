@@ -275,4 +275,4 @@ def test_statistics_keep_their_names_whatever_was_released() -> None:
     planned = pae.queries(schema, 10**6, RHO, PLAIN)
     actual = clipped.Surprises(schema, 0.5, np.arange(STATES, dtype=float), 3.0)
     assert planned["surprises"].statistic.name == actual.name
-    assert planned["surprise sizes"].statistic.name == clipped.Sizes(actual).name
+    assert planned["surprise sizes"].statistic.name == clipped.Lengths(actual).name

@@ -16,7 +16,7 @@ from discretion import errors
 from discretion.learning import policy, terms
 from discretion.learning.features import Bins, Blocks
 from discretion.learning.policy import Linear, Policy, Pooled, Table
-from discretion.learning.scores import Score
+from discretion.learning.pooled_values import Score
 from discretion.learning.trajectories import Discrete, Schema, Vector
 from discretion.learning.values import linear_score
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import pooled, sums
-from discretion.learning.scores import Score, Value
+from discretion.learning.pooled_values import Score, Value
 from discretion.learning.trajectories import CUT, ENDED, Schema, Vector
 from tests.learning.vector_units import (
     ACTIONS,
@@ -48,7 +48,7 @@ def roots(features: maps.Blocks, groups: int, size: float = 1.0) -> Any:
 def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fraction = Fraction(1)) -> list[Any]:
     shared = (features, groups, clip)
     return [
-        pooled.Averages(schema),
+        pooled.RewardsAndEnds(schema),
         pooled.Gram(schema, *shared),
         pooled.Residuals(schema, *shared, radius=0.5, discount=0.9, bound=0.7, values=values(features, groups)),
         pooled.Residuals(
@@ -123,7 +123,7 @@ class TestReached:
     def test_two_patients_are_as_far_apart_as_the_averages_say(self) -> None:
         """The best rewards and an end at once, against the worst and none."""
         schema = schema_of()
-        averages: Any = pooled.Averages(schema)
+        averages: Any = pooled.RewardsAndEnds(schema)
         ended = steady((0.0, 0.0), 0, 2.0, ending=ENDED)
         ended["lengths"] = np.ones(1, dtype=int)
         one, other = dataset(schema, [ended]), dataset(schema, [steady((0.0, 0.0), 0, -1.0)])

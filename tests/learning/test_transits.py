@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from discretion import errors
 from discretion.learning import features as maps
-from discretion.learning import followed, policy, scores, sums, transit_scores, transits
+from discretion.learning import followed, outcomes, policy, pooled_values, sums, transit_outcomes, transits
 from discretion.learning.terms import Hinge
 from discretion.learning.trajectories import CUT, ENDED, Schema, Trajectories, Vector
 from tests.learning.vector_units import (
@@ -39,7 +39,7 @@ def judging(groups: int = 1, seed: int = 0) -> policy.Policy:
     """Decides by the state, differently in each group of steps."""
     rng, shape = np.random.default_rng(seed), (ACTIONS, PLAIN.width)
     learned = tuple(
-        scores.Score(0.0, 0.0, True, rng.normal(size=shape), np.zeros(shape), np.full(ACTIONS, 0.5))
+        pooled_values.Score(0.0, 0.0, True, rng.normal(size=shape), np.zeros(shape), np.full(ACTIONS, 0.5))
         for _ in range(groups)
     )
     return policy.Policy("any", HORIZON, VECTOR, ACTIONS, policy.Pooled(PLAIN, learned, HORIZON, 3.0))
@@ -47,7 +47,7 @@ def judging(groups: int = 1, seed: int = 0) -> policy.Policy:
 
 def always(action: int) -> policy.Policy:
     weights = np.zeros((ACTIONS, PLAIN.width))
-    learned = scores.Score(0.0, 0.0, False, weights, weights, np.eye(ACTIONS)[action])
+    learned = pooled_values.Score(0.0, 0.0, False, weights, weights, np.eye(ACTIONS)[action])
     return policy.Policy("any", HORIZON, VECTOR, ACTIONS, policy.Pooled(PLAIN, (learned,), HORIZON, 3.0))
 
 
@@ -71,22 +71,22 @@ def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, limit: fl
     weights = np.random.default_rng(5).normal(size=(HORIZON, features.width)) * 3
     tame, wild = values(features), values(features, 50.0, wild=True)
     scored = [
-        transit_scores.Scores(judged, tame, weights, 0.3, 2.0),
-        transit_scores.Scores(judged, wild, np.where(weights > 2, np.nan, weights), np.nan, 0.1),
+        transit_outcomes.Scores(judged, tame, weights, 0.3, 2.0),
+        transit_outcomes.Scores(judged, wild, np.where(weights > 2, np.nan, weights), np.nan, 0.1),
     ]
     return [
-        transits.Sizes(judged),
+        transits.UnitSizes(judged),
         followed.Received(schema, -5 / 3, 10 / 3),
         transits.Everyone(judged),
         transits.Actions(judged),
         transits.Followed(judged),
-        transit_scores.Starts(judged),
-        transit_scores.Moves(judged, 0.4),
-        transit_scores.Targets(judged, None, 0, 0.1, 1.0, 0.5),
-        transit_scores.Targets(judged, tame[1], groups - 1, 0.1, 2.0, 0.7, 1),
-        transit_scores.Targets(judged, wild[1], 0, np.inf, 0.0, np.nan, 2),
+        transit_outcomes.Starts(judged),
+        transit_outcomes.Moves(judged, 0.4),
+        transit_outcomes.Targets(judged, None, 0, 0.1, 1.0, 0.5),
+        transit_outcomes.Targets(judged, tame[1], groups - 1, 0.1, 2.0, 0.7, 1),
+        transit_outcomes.Targets(judged, wild[1], 0, np.inf, 0.0, np.nan, 2),
         *scored,
-        *(transit_scores.ScoreSizes(judged, score) for score in scored),
+        *(outcomes.ScoreSizes(score) for score in scored),
     ]
 
 
@@ -143,13 +143,13 @@ class TestReached:
         ends = (steady(low, 0, 0.0, per_unit), steady(high, 0, 0.0, per_unit))
         pay = (steady(high, 0, -1.0, per_unit), steady(high, 0, 2.0, per_unit))
         value = transits.Value(0.0, np.array([50.0]), -50.0, 50.0)
-        score = transit_scores.Scores(judged, (value,) * (HORIZON + 1), np.full((HORIZON, 1), 50.0))
+        score = transit_outcomes.Scores(judged, (value,) * (HORIZON + 1), np.full((HORIZON, 1), 50.0))
         worst: list[tuple[Any, Unit, Unit]] = [
             (followed.Received(schema, -5 / 3, 10 / 3), *pay),
-            (transit_scores.Starts(judged), *ends),
+            (transit_outcomes.Starts(judged), *ends),
             (transits.Actions(judged), *ends),
             (score, *ends),
-            (transit_scores.ScoreSizes(judged, replace(score, centre=-50.0)), *ends),
+            (outcomes.ScoreSizes(replace(score, centre=-50.0)), *ends),
         ]
         for statistic, one, other in worst:
             assert Fraction(99, 100) < self._share(statistic, one, other) <= 1, statistic.name
@@ -172,9 +172,9 @@ class TestReached:
         judged = transits.Judged(schema, maps.Blocks(VECTOR, ACTIONS, ("a", "b")), always(0), 1, 1.0)
         here = (3.0, 5.0)
         ways = [steady(here, 0, 0.0, per_unit, final=far, length=1) for far in ((3.0, 10.0), (3.0, 0.0))]
-        assert Fraction(99, 100) < self._share(transit_scores.Moves(judged, 0.1), *ways) <= 1
+        assert Fraction(99, 100) < self._share(transit_outcomes.Moves(judged, 0.1), *ways) <= 1
         value = transits.Value(0.0, np.array([0.0, 50.0]), -50.0, 50.0)
-        assert Fraction(99, 100) < self._share(transit_scores.Targets(judged, value, 0, 0.0, 100.0), *ways) <= 1
+        assert Fraction(99, 100) < self._share(transit_outcomes.Targets(judged, value, 0, 0.0, 100.0), *ways) <= 1
 
 
 class TestPurity:
@@ -240,13 +240,13 @@ class TestMemory:
         assert len(judged.taken(seen).rows) == many
         tracemalloc.start()
         try:
-            transit_scores.Moves(judged).gather(seen, np.zeros((1, 40, 40), dtype=np.int64))
+            transit_outcomes.Moves(judged).gather(seen, np.zeros((1, 40, 40), dtype=np.int64))
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
         assert peak < 10 * zero.nbytes  # the outer products would be 40
 
-    @pytest.mark.parametrize("kind", [transits.Actions, transit_scores.Moves, transit_scores.Starts])
+    @pytest.mark.parametrize("kind", [transits.Actions, transit_outcomes.Moves, transit_outcomes.Starts])
     @pytest.mark.parametrize("groups", [1, 5])
     def test_short_stays_of_many_are_no_more_units_at_a_time(
         self, monkeypatch: pytest.MonkeyPatch, kind: Any, groups: int
@@ -260,6 +260,20 @@ class TestMemory:
             table, together = self._largest(monkeypatch, statistic, dataset(schema, units))
             assert together == 8
             assert table <= 300
+
+    def test_a_missing_value_is_no_other_state_in_the_next_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No feature is computed twice: those of a stay's states, and of the last one's successor."""
+        schema, psi, computed = schema_of(), maps.Blocks.psi, []
+
+        def counted(features: maps.Blocks, states: Any) -> Any:
+            computed.append(len(states))
+            return psi(features, states)
+
+        (block,) = dataset(schema, [steady((1.0, math.nan), 1, 2.0)]).bounded()
+        monkeypatch.setattr(maps.Blocks, "psi", counted)
+        (seen,) = transits.Judged(schema, RICH).pieces(block)
+        assert computed == [HORIZON, 1]
+        assert (seen.following == seen.psi).all()
 
     def test_runs_are_of_so_many_units_whatever_they_have(self) -> None:
         owners = np.array([3, 3, 3, 4, 7, 7, 9])
@@ -307,9 +321,9 @@ class TestValues:
         value = values(RICH)[1]
         asked = [
             transits.Followed(judged),
-            transit_scores.Moves(judged, 100.0),
-            transit_scores.Targets(judged, value, 0, 0.2, 50.0, 100.0),
-            transit_scores.Starts(judged),
+            transit_outcomes.Moves(judged, 100.0),
+            transit_outcomes.Targets(judged, value, 0, 0.2, 50.0, 100.0),
+            transit_outcomes.Starts(judged),
         ]
         patients = [wild(rng, 1, tame=True) for _ in range(6)]
         gram, change, target, start = (np.zeros(s.shape) for s in asked)
@@ -343,7 +357,7 @@ class TestValues:
         schema = schema_of()
         judged = transits.Judged(schema, PLAIN, always(0), 1, 100.0)
         exact = tuple(transits.Value((HORIZON - h) / 3, np.zeros(3), 0.0, 9.0) for h in range(HORIZON + 1))
-        score = transit_scores.Scores(judged, exact, np.ones((HORIZON, 3)), 0.0, 8.0)
+        score = transit_outcomes.Scores(judged, exact, np.ones((HORIZON, 3)), 0.0, 8.0)
         (found,) = totals([score], dataset(schema, [steady((1.0, 5.0), 0, 1.0)]))
         assert found[0] / 2.0**20 * 8 == pytest.approx(5 / 3, abs=1e-4)
         assert found[2] / 2.0**20 * 32 == pytest.approx(5 / 3, abs=1e-4)
@@ -352,7 +366,7 @@ class TestValues:
         schema = schema_of()
         judged = transits.Judged(schema, PLAIN, always(0), 1, 100.0)
         value = transits.Value(3.0, np.zeros(3), 0.0, 9.0)
-        target = transit_scores.Targets(judged, value, 0, 0.0, 10.0, 10.0)
+        target = transit_outcomes.Targets(judged, value, 0, 0.0, 10.0, 10.0)
         ended, unknown = (steady((3.0, 10.0), 0, 0.0, ending=ending, length=1) for ending in (ENDED, CUT))
         psi = PLAIN.psi(np.array([[3.0, 10.0]]))[0] / 2**16
         assert totals([target], dataset(schema, [ended]))[0] / 2.0**20 * 10 == pytest.approx(-3.0 * psi, abs=1e-2)

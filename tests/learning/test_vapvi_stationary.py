@@ -113,12 +113,19 @@ class TestMechanisms:
         ]
         assert sum(costs(1499, "0.01")) == Fraction("0.01")
 
-    def test_a_plan_says_so_and_how_many_patients_would_do(self) -> None:
+    def test_a_plan_says_so_and_from_how_many_patients_on_it_is_otherwise(self) -> None:
         budget = Concentrated(Fraction("0.01"))
         told = vapvi_stationary.hopeless(glucose.SCHEMA, 1499, budget, Parameters(rich()))
         assert told is not None
-        assert "1500 patients would do, or fewer actions, or more ρ." in told
+        assert "from 1500 patients on, or with fewer actions or more ρ." in told
         assert vapvi_stationary.hopeless(glucose.SCHEMA, 1500, budget, Parameters(rich())) is None
+
+    def test_shares_that_leave_nothing_to_learn_from_are_not_blamed_on_the_patients(self) -> None:
+        copying = Parameters(rich(), shares=vapvi_stationary.COPYING)
+        told = vapvi_stationary.hopeless(glucose.SCHEMA, 10**6, RHO, copying)
+        assert told is not None
+        assert "patients" not in told
+        assert told.endswith("Leave shares out.")
 
 
 class TestParameters:

@@ -18,21 +18,44 @@ from discretion.api import (
     problems,
     rehearsals,
     schemas,
+    session,
     trainings,
     uploads,
+    web,
 )
 from discretion.api.service import Service
 from discretion.settings import Settings
 
 _ROOMS: Final = (populations, dataset_routes, uploads, trainings, rehearsals, policies, evaluations, keys)
+_UNUSED: Final = (  # what browsers can do and no page here needs
+    b"accelerometer",
+    b"autoplay",
+    b"camera",
+    b"display-capture",
+    b"fullscreen",
+    b"geolocation",
+    b"gyroscope",
+    b"hid",
+    b"idle-detection",
+    b"magnetometer",
+    b"microphone",
+    b"midi",
+    b"payment",
+    b"publickey-credentials-get",
+    b"screen-wake-lock",
+    b"serial",
+    b"usb",
+    b"xr-spatial-tracking",
+)
+# On every answer that does not say something else itself.
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
-    (
-        b"content-security-policy",
-        b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
-    ),
+    (b"content-security-policy", b"default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b", ".join(b"%s=()" % name for name in _UNUSED)),
 )
 _DESCRIPTION: Final = (
     "Policies learned from treatment histories, with a privacy promise that can be checked. Every ρ is a decimal text; "
@@ -67,7 +90,8 @@ def bare() -> FastAPI:
     app = FastAPI(title="Discretion", version=version, docs_url=None, redoc_url=None, redirect_slashes=False)
     for room in _ROOMS:
         app.include_router(room.room.router)
-    app.include_router(operations.router)
+    for router in (session.router, operations.router, web.router):
+        app.include_router(router)
     problems.install(app)
     app.add_middleware(_Around)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
@@ -114,7 +138,9 @@ class _Around:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [*message.get("headers", []), *_HEADERS]
+                said = message.get("headers", [])
+                names = {name.lower() for name, _ in said}
+                message["headers"] = [*said, *(header for header in _HEADERS if header[0] not in names)]
                 self._count(scope, message["status"])
             await send(message)
 

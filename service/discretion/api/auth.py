@@ -1,10 +1,15 @@
-"""Who asks, what their role may do at all, and how often; before anything of the request's body is read."""
+"""Who asks, what their role may do at all, and how often; before anything of the request's body is read.
+
+A program sends its token. A browser sends a session's cookie, and every page it shows could make it do so: what changes
+something also needs a header that only the service's own page knows.
+"""
 
 import asyncio
 import hmac
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NoReturn
 
 from fastapi import APIRouter, Depends, Request
@@ -13,7 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from discretion import database, errors, keys
+from discretion import errors, keys, sessions
 from discretion.api import problems
 from discretion.api.service import Service
 from discretion.keys import Key
@@ -23,6 +28,7 @@ _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # what no database takes
 _DEEPEST: Final = 64
 _SMALL: Final = 2**14  # bytes that are parsed on the spot
 _MOST: Final = {b"{": 10_000, b"[": 2_000_000, b'"': 200_000}  # in a body: an empty object takes 60 bytes and more
+_COOKIE: Final = "discretion_session"
 _PLACEHOLDER: Final = re.compile(r"\{\w+\}")
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -39,25 +45,68 @@ async def caller(request: Request, service: Service) -> Key:
     """The key of a request; strangers are slowed down by their address, keys by themselves."""
     try:
         found = await run_in_threadpool(known, request, service)
-    except errors.Unauthenticated:
-        service.pace.check(f"address {request.client.host if request.client else ''}")
+    except (errors.Unauthenticated, errors.ForeignRequest):
+        slow_down(request, service)
         raise
     service.pace.check(found.id)
     return found
 
 
+def slow_down(request: Request, service: Service) -> None:
+    service.pace.check(f"address {request.client.host if request.client else ''}")
+
+
 def known(request: Request, service: Service) -> Key:
+    """Whose token a request carries or, if it carries none, whose session."""
+    if "authorization" not in request.headers:
+        return session(request, service).key
     token = _token(request)
-    with database.snapshot(service.engine) as connection:
+    with service.reading() as connection:
         found = keys.authenticate(connection, token)
     if found is None:
-        raise errors.Unauthenticated("This token is not valid, or it was revoked; ask an administrator for a new key.")
+        raise unknown_token()
     return found
 
 
+def unknown_token() -> errors.Unauthenticated:
+    return errors.Unauthenticated("This token is not valid, or it was revoked; ask an administrator for a new key.")
+
+
+def cookie(request: Request) -> str:
+    """What the session's cookie is called. By the prefix, browsers know that no neighbouring host may have set it."""
+    return f"__Host-{_COOKIE}" if request.url.scheme == "https" else _COOKIE
+
+
+def session(request: Request, service: Service) -> sessions.Session:
+    """The session of a request that the service's own page has made."""
+    secret = request.cookies.get(cookie(request))
+    if secret is None:
+        raise errors.Unauthenticated("Sign in, or send your token in the header `Authorization: Bearer <token>`.")
+    now = datetime.now(UTC)
+    with service.reading() as connection:
+        found = sessions.find(connection, secret, at=now)
+    if found is None:
+        raise errors.Unauthenticated("Your session has ended; sign in again.")
+    refuse_foreign(request)
+    given = request.headers.get("x-csrf-token", "")
+    if request.method not in ("GET", "HEAD") and not hmac.compare_digest(given.encode(), found.csrf.encode()):
+        raise errors.ForeignRequest
+    if found.is_due(now):
+        with service.writing() as connection:
+            found = sessions.prolong(connection, found, at=now)
+    return found
+
+
+def refuse_foreign(request: Request) -> None:
+    """What a browser says that a page of somebody else's has asked; `none` is its user, in the address bar."""
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise errors.ForeignRequest
+
+
 def is_operator(request: Request, service: Service) -> bool:
-    expected = service.settings.metrics_token
-    return expected is not None and hmac.compare_digest(_token(request).encode(), expected.encode())
+    """By its token; a session is none, nor is it asked for: a program reads the metrics."""
+    token, expected = _token(request), service.settings.metrics_token
+    return expected is not None and hmac.compare_digest(token.encode(), expected.encode())
 
 
 class Guarded(APIRoute):
@@ -79,19 +128,20 @@ class Guarded(APIRoute):
             if not all(value.isascii() and value.isprintable() for value in request.path_params.values()):
                 raise errors.NotFound
             if has_body:
-                await _read_json(request, service)
+                await read_json(request, service, service.settings.max_body_megabytes * 2**20)
             return await inner(request)
 
         return handler
 
 
-async def _read_json(request: Request, service: Service) -> None:
+async def read_json(request: Request, service: Service, most: int) -> None:
     """Leave the body where the framework finds it, read as strictly as it was written."""
-    most = service.settings.max_body_megabytes * 2**20
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/json":
         raise errors.InvalidRequest("Send JSON, with the header `Content-Type: application/json`.")
-    too_large = errors.BodyTooLarge(f"The body is larger than {most >> 20} MB.")
+    too_large = errors.BodyTooLarge(
+        f"The body is larger than {f'{most >> 20} MB' if most >> 20 else f'{most >> 10} kB'}."
+    )
     if (request.headers.get("content-length") or "0").zfill(20) > str(most).zfill(20):
         raise too_large
     body = bytearray()

@@ -141,3 +141,7 @@ class Question(_Strict):
 class NewKey(_Strict):
     name: Name
     role: Literal["admin", "custodian", "analyst", "auditor"]
+
+
+class NewSession(_Strict):
+    token: Annotated[str, Field(min_length=1, max_length=4096, description="As it would be sent with every request.")]

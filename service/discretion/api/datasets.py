@@ -158,14 +158,21 @@ def list_ledgers(caller: Caller, service: Running, page: paging.Page) -> Any:
     """Every population's ledger, checked just now."""
     with service.reading() as connection:
         found, following = catalogue.list_populations(connection, caller, **vars(page))
-        return {"items": [_ledger_name(connection, one.id, service) for one in found], "next": following}
+        return {"items": [_ledger_name(connection, one, service) for one in found], "next": following}
 
 
-def _ledger_name(connection: sa.Connection, population: str, service: Service) -> dict[str, Any]:
-    intact = _intact(connection, population, service)
-    sequence, head = ledger.newest(connection, population)
-    names = catalogue.of_population(connection, population)
-    return {"population": population, "datasets": names, "sequence": sequence, "hash": head, "intact": intact}
+def _ledger_name(connection: sa.Connection, population: catalogue.Population, service: Service) -> dict[str, Any]:
+    intact = _intact(connection, population.id, service)
+    sequence, head = ledger.newest(connection, population.id)
+    return {
+        "population": population.id,
+        "name": population.name,
+        "budget": budget_document(connection, population.id),
+        "datasets": catalogue.of_population(connection, population.id),
+        "sequence": sequence,
+        "hash": head,
+        "intact": intact,
+    }
 
 
 # --- grants ------------------------------------------------------------------------------------------------------

@@ -7,12 +7,14 @@ from typing import Any, Final
 import sqlalchemy as sa
 from fastapi.responses import Response
 
-from discretion import audit, catalogue, evaluations, requests, trainings
+from discretion import audit, catalogue, evaluations, requests, signing, trainings
 from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
+from discretion.api.policies import page_document
 from discretion.api.service import Service
 from discretion.api.trainings import IdempotencyKey, budget_left, priced, submit
 from discretion.keys import Key
+from discretion.learning import report
 
 room = Room("evaluations")
 
@@ -111,6 +113,21 @@ def read_certificate(evaluation: str, caller: Caller, service: Running) -> Any:
     with service.reading() as connection:
         certificate = trainings.evaluation(connection, caller, evaluation, "certificate").certificate
     return Response(certificate, media_type="application/json")
+
+
+@room.route(
+    "GET",
+    "/v1/evaluations/{evaluation}/certificate/page",
+    *_READERS,
+    refusals=(422,),
+    response_model=schemas.CertificatePage,
+)
+def read_certificate_page(evaluation: str, caller: Caller, service: Running) -> Any:
+    """The certificate as one page that an ethics board can read."""
+    with service.reading() as connection:
+        found = trainings.evaluation(connection, caller, evaluation, "certificate", "document")
+        keys = signing.published(connection)
+    return page_document(found.certificate, keys, report.parse(found.document))
 
 
 @room.route("DELETE", "/v1/evaluations/{evaluation}", "analyst", refusals=(409,), response_model=schemas.Evaluation)

@@ -1,5 +1,6 @@
 """Released policies, decisions, certificates and the keys that sign them."""
 
+import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -8,10 +9,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 from fastapi.responses import Response
 
-from discretion import audit, catalogue, database, errors, trainings
+from discretion import audit, catalogue, certificate_page, database, errors, signing, trainings
 from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.learning import policy as artefacts
+from discretion.learning import report
 
 room = Room("policies")
 
@@ -74,6 +76,32 @@ def read_certificate(policy: str, caller: Caller, service: Running) -> Any:
     with service.reading() as connection:
         certificate = trainings.policy(connection, caller, policy, "certificate").certificate
     return Response(certificate, media_type="application/json")
+
+
+@room.route(
+    "GET",
+    "/v1/policies/{policy}/certificate/page",
+    *_READERS,
+    refusals=(422,),
+    response_model=schemas.CertificatePage,
+)
+def read_certificate_page(policy: str, caller: Caller, service: Running) -> Any:
+    """The certificate as one page that an ethics board can read."""
+    with service.reading() as connection:
+        found = trainings.policy(connection, caller, policy, "certificate")
+        keys = signing.published(connection)
+    return page_document(found.certificate, keys)
+
+
+def page_document(certificate: str, keys: dict[str, Any], judged: report.Report | None = None) -> dict[str, Any]:
+    sections, kid = certificate_page.sections(certificate, json.dumps(keys))
+    findings = None if judged is None else certificate_page.found_sections(judged)
+    return {
+        "title": certificate_page.TITLE,
+        "signed_by": kid,
+        "sections": [vars(section) for section in sections],
+        "findings": None if findings is None else [vars(section) for section in findings],
+    }
 
 
 @lru_cache(16)

@@ -114,6 +114,8 @@ class Ledger(BaseModel):
 
 class LedgerName(BaseModel):
     population: Id
+    name: str
+    budget: BudgetState
     datasets: list[Id]
     sequence: int
     hash: str
@@ -126,6 +128,20 @@ class Signed(BaseModel):
     payload: str
     protected: str
     signature: str
+
+
+class Section(BaseModel):
+    title: str
+    lines: list[str]
+
+
+class CertificatePage(BaseModel):
+    """A certificate in plain words, as `discretion verify --explain` prints it; its signature was checked just now."""
+
+    title: str
+    signed_by: Annotated[str, Field(description="The `kid` of the key that signed it.")]
+    sections: list[Section]
+    findings: Annotated[list[Section] | None, Field(description="What an evaluation's report says.")]
 
 
 class Price(BaseModel):
@@ -293,6 +309,16 @@ class MadeKey(BaseModel):
     name: str
     role: str
     token: Annotated[str, Field(description="Shown once, and kept nowhere.")]
+
+
+class Session(BaseModel):
+    """Whose session it is; its secret is in the cookie only."""
+
+    id: Annotated[Id, Field(description="Of the key.")]
+    name: str
+    role: str
+    csrf: Annotated[str, Field(description="Send it as `X-CSRF-Token` with every request but GET.")]
+    expires_at: Annotated[Time, Field(description="If it is not used again; each use moves it, up to twelve hours.")]
 
 
 class AuditEntry(BaseModel):

@@ -48,7 +48,10 @@ from discretion.privacy import events
 NAME: Final = "dp-apvi"
 MAX_CELLS: Final = 200_000_000
 MAX_DRAWN: Final = 2**28  # transition counts held at once: 2 GiB
-_PRINTED: Final = (math.sqrt(2.0), 16.0, 1, 1, 1)  # C₁, C₂, and the same ρ for every table
+# As printed in the paper.
+PRINTED_C1: Final = math.sqrt(2.0)
+PRINTED_C2: Final = 16.0
+PRINTED_SHARES: Final = (1, 1, 1)  # the same ρ for every table
 
 
 @dataclass(frozen=True)
@@ -58,13 +61,13 @@ class Parameters:
     The paper's calibration is the printed constants and nothing else; "tight" leaves them to whoever asks.
     """
 
-    c1: float = math.sqrt(2.0)
-    c2: float = 16.0
+    c1: float = PRINTED_C1
+    c2: float = PRINTED_C2
     c: float = 2.0  # nothing reads it: any C ≥ 1 gives the same policy, a row below the threshold being worth nothing
     delta: float = 0.1
     pessimism: Literal["bernstein", "hoeffding"] = "bernstein"
     reward: rewards.Known | None = None
-    shares: tuple[int, int, int] = (1, 1, 1)  # of visits, transitions, and rewards where these are unknown
+    shares: tuple[int, int, int] = PRINTED_SHARES  # of visits, transitions, and rewards where these are unknown
     calibration: Literal["paper", "tight"] = "tight"
 
     def __post_init__(self) -> None:
@@ -76,7 +79,8 @@ class Parameters:
         checks.choice(self.pessimism, "pessimism", "bernstein", "hoeffding")
         checks.shares(self.shares, "visits", "transitions", "rewards")
         rewards.check_kind(self.reward)
-        if self.calibration == "paper" and (self.c1, self.c2, *self.shares) != _PRINTED:
+        printed = (self.c1, self.c2, tuple(self.shares)) == (PRINTED_C1, PRINTED_C2, PRINTED_SHARES)
+        if self.calibration == "paper" and not printed:
             raise errors.InvalidParameter(
                 "The paper's calibration has c1 = √2, c2 = 16 and equal shares; leave these out, or use 'tight'."
             )

@@ -27,6 +27,8 @@ RULE: Final = 1  # a later rule gets another number, so that this one can be che
 _ENOUGH: Final = Fraction(1, 2)  # n√ρ/(S^1.5·A) from which transitions are counted,
 _SPARSE: Final = 60  # if there are no more than so many of them, S²·A in all, for each unit
 
+_TAKEN: Final = "dp-pae is taken, which asks for one number for each state and action."
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -72,10 +74,9 @@ def _of_states(schema: Schema, units: int, rho: Fraction, given: Document) -> _F
     figure = units * sqrt(rho) / (states * sqrt(states) * actions)
     told = f"n√ρ/(S^1.5·A) = {figure:.3g}, with n = {units}, S = {states}, A = {actions}"
     if units**2 * rho < _ENOUGH**2 * states**3 * actions**2:
-        few = f"{told}, is below 1/2: too little for every transition, so advantages are estimated."
-        return pae.NAME, given, few
+        return pae.NAME, given, f"{told}, is below 1/2: too little for every transition, so {_TAKEN}"
     if _SPARSE * units < states**2 * actions:
-        sparse = f"S²·A/n is above {_SPARSE}: by chance most transitions are rare, so advantages are estimated."
+        sparse = f"S²·A/n is above {_SPARSE}: by chance most transitions are rare, so {_TAKEN}"
         return pae.NAME, given, f"{told}, is at least 1/2, but {sparse}"
     return apvi.NAME, given, f"{told}, is at least 1/2: enough to count transitions."
 

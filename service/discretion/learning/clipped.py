@@ -34,9 +34,11 @@ from discretion.privacy import events
 
 BITS: Final = 16
 ONE: Final = 1 << BITS  # steps of the grid in one radius
-OCTAVES: Final = (-14, 12)  # sizes are told apart from 2⁻¹⁴ to 2¹² of the unit they are measured in
+# Lengths are told apart from 2⁻¹⁴ to 2¹² of the unit they are measured in.
+SHORTEST: Final = -14
+LONGEST: Final = 12
 PER_OCTAVE: Final = 4
-EDGES: Final = 2.0 ** (np.arange(OCTAVES[0] * PER_OCTAVE, OCTAVES[1] * PER_OCTAVE + 1) / PER_OCTAVE)
+EDGES: Final = 2.0 ** (np.arange(SHORTEST * PER_OCTAVE, LONGEST * PER_OCTAVE + 1) / PER_OCTAVE)
 _LARGEST: Final = 2.0**100  # of a released number: nothing overflows below it
 _MOST: Final = 1 << 10  # radii that one record may add; 2¹⁰ · 2¹⁶ · 10⁸ records of a unit stay below 2⁵³
 
@@ -235,7 +237,7 @@ class Surprises(_Clipped):
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class Lengths:
     """How long the units' vectors are before they are cut, in units of their radius: a histogram with geometric bins.
 
     Bin 0 is for lengths up to 2⁻¹⁴, the last for those beyond 2¹².
@@ -276,7 +278,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
-class Averages:
+class EarningsAndSteps:
     """Two numbers of each unit in [0, 1]: its mean earnings from a visit on, within a public range, and its visits."""
 
     schema: Schema

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from discretion import errors
-from discretion.learning import fqe, fqe_vector, policy
+from discretion.learning import fqe, fqe_vector, judgements, policy
 from discretion.learning.curator import Curator, Share, event_of
 from discretion.learning.trajectories import Discrete, Schema
 from discretion.privacy import events
@@ -55,7 +55,9 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: fqe.Param
     return [event_of(query, units) for query in _of(schema).queries(schema, units, privacy, parameters)]
 
 
-def evaluate(curator: Curator, privacy: Share, parameters: fqe.Parameters, judging: policy.Policy) -> fqe.Evaluation:
+def evaluate(
+    curator: Curator, privacy: Share, parameters: fqe.Parameters, judging: policy.Policy
+) -> judgements.Evaluation:
     check(curator.schema, parameters)
-    found: fqe.Evaluation = _of(curator.schema).evaluate(curator, privacy, parameters, judging)
+    found: judgements.Evaluation = _of(curator.schema).evaluate(curator, privacy, parameters, judging)
     return found

@@ -112,13 +112,21 @@ def integers(values: FloatArray, radius: float) -> FloatArray:
     return sums.whole(values / radius * ONE, _MOST * ONE)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """L: visits are taken up to such squared lengths of their count vector."""
+
+    followed: int = 1  # of visits that followed the policy
+    visited: int = 1  # of all visits
+
+
 @dataclass(frozen=True, eq=False)
 class Judged:
     """The judged policy, and what to take for it where too few patients followed it."""
 
     schema: Schema
     decisions: IntArray  # (H, S)
-    limits: tuple[int, int] = (1, 1)  # L for followed visits and for all visits
+    limits: Limits = Limits()
     trusted: BoolArray | None = None  # (S, A) decisions with enough followed visits
     place: IntArray | None = None  # (S,) s, or S for the pool of states with too few visits of any kind
 
@@ -139,12 +147,12 @@ class Judged:
         seen = visits(block)
         now = self.decisions[seen.steps, seen.states] == seen.actions
         cells = (~now * self.schema.count + seen.states) * self.schema.actions + seen.actions
-        taken = within(seen.units, cells, self.ever()[seen.states, seen.actions], self.limits[0])
+        taken = within(seen.units, cells, self.ever()[seen.states, seen.actions], self.limits.followed)
         return seen, cells, taken
 
     def everyone(self, block: Bounded) -> tuple[Visits, BoolArray]:
         seen = visits(block)
-        return seen, within(seen.units, seen.states, np.ones(len(seen.units), dtype=np.bool_), self.limits[1])
+        return seen, within(seen.units, seen.states, np.ones(len(seen.units), dtype=np.bool_), self.limits.visited)
 
     def chosen(self, block: Bounded) -> "Chosen":
         return block.once(("chosen", id(self)), lambda: self._chosen(block))
@@ -214,7 +222,7 @@ class Summed(OnGrid):
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes(Summed):
+class UnitSizes(Summed):
     """Of each unit: how many visits followed the policy, how many there were, Σ r² and Σ r⁴, each over H·m; and, where
     it may have several, its trajectories over m."""
 
@@ -282,7 +290,7 @@ class Followed(Summed):
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         seen, cells, taken = self.judged.followed(block)
-        unit = np.full(int(taken.sum()), np.trunc(ONE / np.sqrt(self.judged.limits[0])))
+        unit = np.full(int(taken.sum()), np.trunc(ONE / np.sqrt(self.judged.limits.followed)))
         self.collect(partial, seen.units[taken], cells[taken], unit)
 
 
@@ -299,12 +307,12 @@ class Visited(Summed):
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         seen, taken = self.judged.everyone(block)
-        unit = np.full(int(taken.sum()), np.trunc(ONE / np.sqrt(self.judged.limits[1])))
+        unit = np.full(int(taken.sum()), np.trunc(ONE / np.sqrt(self.judged.limits.visited)))
         self.collect(partial, seen.units[taken], seen.states[taken], unit)
 
 
 @dataclass(frozen=True, eq=False)
-class Taken(Summed):
+class Standing(Summed):
     """Of each unit, over the limits: how many visits stand for the policy; how many of those are in the pool; and how
     many of the others are everyone's and followed it all the same."""
 
@@ -314,7 +322,7 @@ class Taken(Summed):
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         chosen = self.judged.chosen(block)
-        share = ONE // sum(self.judged.limits)
+        share = ONE // (self.judged.limits.followed + self.judged.limits.visited)
         pool = self.schema.count * (self.schema.actions + 1)
         partial[0] += int(chosen.any_step.sum()) * share
         partial[1] += int((chosen.any_step & (chosen.cells == pool)).sum()) * share

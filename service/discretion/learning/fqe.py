@@ -26,26 +26,30 @@ import bisect
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, followed, occupancy, policy, report, scored
+from discretion.learning import asking, checks, followed, judgements, occupancy, outcomes, policy, report
 from discretion.learning import features as maps
-from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget
-from discretion.learning.occupancy import Asker, Counts, Estimate, Sizes
+from discretion.learning.asking import Asker
+from discretion.learning.curator import Concentrated, Curator, Query, Share, check_budget
+from discretion.learning.judgements import Evaluation, Received
+from discretion.learning.occupancy import Counts, Estimate, MeanSizes
 from discretion.learning.sums import Statistic
 from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Schema
 
 NAME: Final = report.NAME
-LEVEL: Final = 0.9
-QUANTILE: Final = 1.645  # of the normal distribution, for LEVEL
-INFLATION: Final = 1.1  # of deviations that were estimated with noise
-DOUBT: Final = (0.35, 0.6)  # how wrong an occupancy may be at least, from rounds and from a table
+# How wrong an occupancy may be as a share of it, whatever its own noise says. Calibrated, like the allowances below, so
+# that the interval holds on public problems.
+DOUBT_OF_ROUNDS: Final = 0.35
+DOUBT_OF_TABLE: Final = 0.6  # which has no estimate of its noise, so the least is all there is
 CAUTION: Final = 0.03  # of the deviation of totals: the least that a decision not judged may be worth
 TOGETHER: Final = 0.3  # of that allowance, for decisions that were judged together
-MISSED: Final = (0.5, 0.25, 2.0)  # see `_missed`: of what was gained; of the deviation of totals; of what is moved
+MISSED: Final = 0.5  # of what was gained, which may be there as often again as decisions were not judged: `_missed`
+UNSEEN_GAIN: Final = 0.25  # deviations of totals that count as gained though nothing was: noise may hide as much
+MOVED_ALL: Final = 2.0  # times the share that a policy's first step moves: from one half on, all that is missed counts
 FEW_STATES: Final = Fraction(1, 25)  # n√ρ/(S²·A) from which a table of transitions tells more than rounds
 PLENTY: Final = 20  # n√ρ/S from which radii grow
 LONGEST: Final = 4  # times the usual radius
@@ -82,30 +86,6 @@ class Parameters:
         if self.features is not None and not isinstance(self.features, maps.Blocks):
             raise errors.InvalidParameter("dp-fqe needs features of kind blocks.")
         checks.whole(self.time_groups, "time_groups", low=1, high=100)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """In the unit of the declared rewards: a trajectory's expected total over the horizon."""
-
-    value: float
-    low: float
-    high: float
-    behaviour: float  # what the patients in the data received
-    behaviour_low: float
-    behaviour_high: float
-    supported_share: float  # of the policy's expected decisions: those the data says anything about
-    level: float = LEVEL
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "level": self.level,
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "behaviour": {"value": self.behaviour, "low": self.behaviour_low, "high": self.behaviour_high},
-            "supported_share": self.supported_share,
-        }
 
 
 def check(schema: Schema, parameters: Parameters) -> None:
@@ -169,27 +149,29 @@ def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     return replace(parameters, way=way, reach=reach)
 
 
-def _rounds(schema: Schema, parameters: Parameters) -> tuple[int, int]:
-    return parameters.occupancy_rounds, min(parameters.value_rounds, schema.horizon)
+def _value_rounds(schema: Schema, parameters: Parameters) -> int:
+    return min(parameters.value_rounds, schema.horizon)
 
 
 def _table_plan(judged: followed.Judged) -> Plan:
     return [
-        (scored.Transitions(judged), Fraction(6, 10)),
-        (scored.Targets(judged, None, 0.0, 1.0), Fraction(3, 10)),
-        (scored.Arrivals(judged, np.zeros(judged.schema.count + 1), 1.0), Fraction(1, 10)),
+        (outcomes.Transitions(judged), Fraction(6, 10)),
+        (outcomes.Targets(judged, None, 0.0, 1.0), Fraction(3, 10)),
+        (outcomes.Arrivals(judged, np.zeros(judged.schema.count + 1), 1.0), Fraction(1, 10)),
     ]
 
 
-def _rounds_plan(judged: followed.Judged, rounds: tuple[int, int]) -> Plan:
+def _rounds_plan(judged: followed.Judged, occupancy_rounds: int, value_rounds: int) -> Plan:
     """A quarter for the occupancy. A round's noise reaches the value like every other's, so its share follows the size
     of what it measures: rewards first, then what falls by about a tenth a round; and the occupancy's first change."""
     zeros = np.zeros(judged.schema.count + 1)
-    later = [max(1, round(100 * 0.9**index)) for index in range(rounds[1] - 1)]
+    later = [max(1, round(100 * 0.9**index)) for index in range(value_rounds - 1)]
     targets = [Fraction(2, 5) if later else Fraction(1)] + [Fraction(3 * each, 5 * sum(later)) for each in later]
-    arrivals = [Fraction(1, 2)] + [Fraction(1, 2 * (rounds[0] - 1))] * (rounds[0] - 1)
-    moves: Plan = [(scored.Arrivals(judged, zeros, 1.0, index), part / 4) for index, part in enumerate(arrivals)]
-    earned: Plan = [(scored.Targets(judged, None, 0.0, 1.0, index), part * 3 / 4) for index, part in enumerate(targets)]
+    arrivals = [Fraction(1, 2)] + [Fraction(1, 2 * (occupancy_rounds - 1))] * (occupancy_rounds - 1)
+    moves: Plan = [(outcomes.Arrivals(judged, zeros, 1.0, index), part / 4) for index, part in enumerate(arrivals)]
+    earned: Plan = [
+        (outcomes.Targets(judged, None, 0.0, 1.0, index), part * 3 / 4) for index, part in enumerate(targets)
+    ]
     return moves + earned
 
 
@@ -200,17 +182,20 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     nothing = np.zeros(1, dtype=np.int64)  # stretched, so that a plan of any size takes no memory
     judged = followed.Judged(schema, np.broadcast_to(nothing, (schema.horizon, schema.count)))
     values = np.broadcast_to(nothing.astype(np.float64), (schema.horizon + 1, schema.count + 1))
-    score = scored.Scores(judged, values, values[0])
-    leads = _table_plan(judged) if parameters.way == "table" else _rounds_plan(judged, _rounds(schema, parameters))
+    score = outcomes.Scores(judged, values, values[0])
+    if parameters.way == "table":
+        leads = _table_plan(judged)
+    else:
+        leads = _rounds_plan(judged, parameters.occupancy_rounds, _value_rounds(schema, parameters))
     one = Fraction(1)
     plan: list[Plan] = [
-        [(followed.Sizes(judged), one)],
-        [(followed.Received(schema, *occupancy.total_range(schema)), one)],
+        [(followed.UnitSizes(judged), one)],
+        [(followed.Received(schema, *asking.total_range(schema)), one)],
         [(followed.Followed(judged), one)],
         [(followed.Visited(judged), one)],
-        [(followed.Taken(judged), one)],
+        [(followed.Standing(judged), one)],
         leads,
-        [(scored.ScoreSizes(judged, score), one)],
+        [(outcomes.ScoreSizes(score), one)],
         [(score, one)],
     ]
     return shared_out(privacy, parameters.shares, plan)
@@ -225,15 +210,6 @@ def shared_out(privacy: Share, shares: tuple[int, ...], plan: list[Plan]) -> lis
     ]
 
 
-@dataclass(frozen=True)
-class Received:
-    """What the patients in the data received."""
-
-    mean: float
-    error: float
-    deviation: float
-
-
 def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: policy.Policy) -> Evaluation:
     schema, units = curator.schema, curator.units
     parameters = resolved(schema, units, privacy, parameters)
@@ -242,31 +218,16 @@ def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: 
     asker = Asker(curator, {query.statistic.name: query.share for query in asked}, parameters.reach)
     chosen = decisions(schema, judging)
     judged = followed.Judged(schema, chosen)
-    sizes = occupancy.sizes(asker, judged)
-    received = received_of(asker)
+    sizes = occupancy.mean_sizes(asker, judged)
+    received = judgements.received_of(asker)
     counts = occupancy.count(asker, sizes, chosen, parameters.support)
     if parameters.way == "table":
         found = occupancy.by_table(asker, counts, sizes)
     else:
-        found = occupancy.by_rounds(asker, counts, sizes, _rounds(schema, parameters))
-    return _judgement(asker, sizes, received, counts, found, parameters)
-
-
-def received_of(asker: Asker) -> Received:
-    low, high = occupancy.total_range(asker.schema)
-    answer = asker.ask(followed.Received(asker.schema, low, high))
-    mean, error, deviation = moments(answer, asker.units)
-    half = (high - low) / 2
-    return Received((high + low) / 2 + half * mean, half * error, half * deviation)
-
-
-def moments(answer: Answer, units: int, fitted: float = 1.0) -> tuple[float, float, float]:
-    """The mean of z, its standard error from sampling (more, if z was fitted to the same patients) and noise, and the
-    deviation of z; one that noise made too small is taken for what noise could hide."""
-    mean, square = (float(number) / units for number in answer.values[:2])
-    noise = occupancy.deviation(answer) / units
-    variance = min(max(square - mean**2, noise), 1.0)
-    return mean, math.sqrt(fitted * variance / units + noise**2), math.sqrt(variance)
+        rounds = {"occupancy_rounds": parameters.occupancy_rounds, "value_rounds": _value_rounds(schema, parameters)}
+        found = occupancy.by_rounds(asker, counts, sizes, **rounds)
+    weights = _weights(units, counts, found)
+    return _judgement(asker, _Released(sizes, received, counts, found, weights), parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,61 +242,100 @@ class _Weights:
     together: float  # of the decisions that were not judged by themselves, those that were judged together
 
 
-def _alike(counts: Counts, occupancy: FloatArray) -> tuple[FloatArray, float]:
+def _stand_in(counts: Counts, occupancy: FloatArray) -> tuple[FloatArray, float]:
     """Where everyone stands in, a visit that followed the policy stands for as many as did otherwise; the less so, the
     less is known about how many followed."""
-    each = np.where(counts.alike > 0, max(1 - 4 * counts.unsure**2, 0.0), 0.0)
+    each = np.where(counts.followers > 0, max(1 - 4 * counts.unsure**2, 0.0), 0.0)
     unjudged = np.where(counts.supported, 0.0, occupancy)
     together = float((unjudged * each).sum()) / max(float(unjudged.sum()), 1e-9)
-    return np.array(
-        [1 - each, 1 - each + each * np.maximum(counts.places / np.maximum(counts.alike, 1e-9), 1.0)]
-    ), together
+    alike = 1 - each + each * np.maximum(counts.places / np.maximum(counts.followers, 1e-9), 1.0)
+    return np.array([1 - each, alike]), together
 
 
 def _weights(units: int, counts: Counts, found: Estimate) -> _Weights:
     total = found.occupancy if found.occupancy.ndim == 1 else found.occupancy.sum(axis=0)
     by_place = np.where(counts.places > 0, total * units / np.maximum(counts.places, 1.0), 0.0)
-    alike = _alike(counts, total)
+    stand_in = _stand_in(counts, total)
     if found.occupancy.ndim == 1:
-        return _Weights(by_place, by_place, total, None, *alike)
+        return _Weights(by_place, by_place, total, None, *stand_in)
     visits = counts.cells[counts.stands]
     each = np.where(visits > 0, found.occupancy * units / np.maximum(visits, 1.0), 0.0)
-    return _Weights(each, by_place, total, counts.stands[:, :-1], *alike)
+    return _Weights(each, by_place, total, counts.stands[:, :-1], *stand_in)
 
 
-def _judgement(
-    asker: Asker, sizes: Sizes, received: Received, counts: Counts, found: Estimate, parameters: Parameters
-) -> Evaluation:
-    weights = _weights(asker.units, counts, found)
-    first = found.values[0, :-1]
-    centre = float((counts.by_state * first).sum())
-    score = scored.Scores(counts.judged, found.values, weights.each, weights.cells, centre, 1024.0, weights.alike)
-    histogram = asker.ask(scored.ScoreSizes(counts.judged, score))
-    radius, hidden = radius_of(asker, histogram, score, _sizes_of_scores(asker, sizes, received, counts, weights))
-    score = scored.Scores(counts.judged, found.values, weights.each, weights.cells, centre, radius, weights.alike)
-    answer = asker.ask(score)
-    mean, error, _ = moments(answer, asker.units, _fitted(weights.total, counts.places))
-    corrected = abs(mean - 4 * float(answer.values[2]) / asker.units) - 4 * occupancy.deviation(answer) / asker.units
-    doubt = max(found.doubt, DOUBT[weights.cells is not None])
-    noise = doubt * math.sqrt(float((weights.occupancy**2 * found.unsure[counts.stands[0]]).sum()))
-    half = QUANTILE * INFLATION * math.hypot(radius * error, noise) + hidden + doubt * radius * max(corrected, 0.0)
-    value, length = centre + radius * mean, float(weights.occupancy.sum())
-    share = float(weights.occupancy[counts.supported].sum()) / max(length, 1e-9)
-    noisy = (first - centre) ** 2 - found.noise[counts.stands[0, :-1]]
+@dataclass(frozen=True, eq=False)
+class _Released:
+    """What is known before patients are scored."""
+
+    sizes: MeanSizes
+    received: Received
+    counts: Counts
+    found: Estimate
+    weights: _Weights
+
+    @property
+    def length(self) -> float:
+        """Decisions of a stay under the policy."""
+        return float(self.weights.occupancy.sum())
+
+    @property
+    def share(self) -> float:
+        """Of these, those that are judged by themselves."""
+        return float(self.weights.occupancy[self.counts.supported].sum()) / max(self.length, 1e-9)
+
+    @property
+    def first(self) -> FloatArray:  # (S,)
+        """What a stay is worth, by the state it starts in."""
+        return self.found.values[0, :-1]
+
+    @property
+    def centre(self) -> float:
+        return float((self.counts.by_state * self.first).sum())
+
+    @property
+    def doubt(self) -> float:
+        """By what share the occupancy may be wrong."""
+        return max(self.found.doubt, DOUBT_OF_ROUNDS if self.weights.cells is None else DOUBT_OF_TABLE)
+
+
+def _judgement(asker: Asker, known: _Released, parameters: Parameters) -> Evaluation:
+    """The mean score; around it what noise and doubt make of it, and what was not judged."""
+    score = _mean_score(asker, known)
+    half = score.spread(_noise(known)) + score.doubted(known.doubt)
+    gained = abs(score.value - known.received.mean) + score.radius * score.error  # or may have been
+    gained += UNSEEN_GAIN * known.received.deviation
+    half += max(_allowed(known, parameters), _missed(asker.schema, gained, known.share, known.found.moved))
+    return judgements.scaled(asker.schema, score.value, half, known.received, known.share)
+
+
+def _mean_score(asker: Asker, known: _Released) -> judgements.MeanScore:
+    counts, values, weights = known.counts, known.found.values, known.weights
+    score = outcomes.Scores(counts.judged, values, weights.each, weights.cells, known.centre, alike=weights.alike)
+    return judgements.mean_score(asker, score, _scale(asker, known), _fitted(weights.total, counts.places))
+
+
+def _noise(known: _Released) -> float:
+    """Of the values, as far as the scores do not correct it."""
+    unsure = known.found.unsure[known.counts.stands[0]]
+    return known.doubt * math.sqrt(float((known.weights.occupancy**2 * unsure).sum()))
+
+
+def _allowed(known: _Released, parameters: Parameters) -> float:
+    """For decisions that were not judged by themselves: each may be better or worse by a share of the spread of the
+    states' values, less where they were judged together."""
+    counts, together = known.counts, known.weights.together
+    noisy = (known.first - known.centre) ** 2 - known.found.noise[counts.stands[0, :-1]]
     spread = math.sqrt(max(float((counts.by_state * noisy).sum()), 0.0))
-    allowed = (1 - share) * max(length, sizes.length) * (1 - weights.together * (1 - TOGETHER))
-    allowed *= max(parameters.allowance * spread, CAUTION * received.deviation)
-    gained = abs(value - received.mean) + radius * error + MISSED[1] * received.deviation  # or may have been
-    half += max(allowed, _missed(asker.schema, gained, share, found.moved))
-    return scaled(asker.schema, value, half, received, share)
+    unjudged = (1 - known.share) * max(known.length, known.sizes.length) * (1 - together * (1 - TOGETHER))
+    return unjudged * max(parameters.allowance * spread, CAUTION * known.received.deviation)
 
 
 def _missed(schema: Schema, gained: float, share: float, moved: float) -> float:
     """What a policy may be worth beyond what was seen of it. A decision's worth is seen as far as it is judged, and
     those before and after it, which bring patients there and make use of it: as the fourth power of the share, which
     was calibrated. It matters as far as the policy moves patients to other states, which its first step shows."""
-    low, high = occupancy.total_range(schema)
-    part = MISSED[0] * min((MISSED[2] * moved) ** 3, 1.0)
+    low, high = asking.total_range(schema)
+    part = MISSED * min((MOVED_ALL * moved) ** 3, 1.0)
     return min(part * gained * (1 / max(share, 0.01) ** 4 - 1), high - low)
 
 
@@ -345,51 +345,12 @@ def _fitted(weights: FloatArray, visits: FloatArray) -> float:
     return max(float((square * many**2 / (many - 1)).sum()) / max(float((square * many).sum()), 1e-300), 1.0)
 
 
-def _sizes_of_scores(
-    asker: Asker, sizes: Sizes, received: Received, counts: Counts, weights: _Weights
-) -> tuple[float, float]:
-    """A large score, and the mean square of scores, about: a visit adds its weight times a change of value, which over
+def _scale(asker: Asker, known: _Released) -> judgements.ScoreScale:
+    """A visit adds its weight times a change of value, which over
     a trajectory add up to its total, and are rarely more than twice the deviation of totals."""
-    low, high = occupancy.total_range(asker.schema)
+    counts, weights, deviation = known.counts, known.weights, known.received.deviation
+    low, high = asking.total_range(asker.schema)
     often = np.where(counts.supported, 1.0, 1 / np.maximum(weights.alike[1], 1.0))
     square, fourth = (float((counts.places * often * (weights.total / often) ** power).sum()) for power in (2, 4))
-    large = 1.5 * min(2 * received.deviation, high - low) * math.sqrt(fourth / max(square, 1e-300))
-    return large, 2 * square / asker.units * received.deviation**2 / sizes.length
-
-
-def radius_of(asker: Asker, histogram: Answer, score: Statistic, expected: tuple[float, float]) -> tuple[float, float]:
-    """The radius at which noise and what is cut off are least together, and the latter: what the histogram shows, and
-    what its noise may hide."""
-    share = asker.shares[score.name]
-    assert isinstance(share, Concentrated)
-    counts, noise, units = histogram.values, occupancy.deviation(histogram), asker.units
-    above = np.cumsum(counts[::-1])[::-1]
-    real = np.logical_and.accumulate(above > 3 * noise * np.sqrt(np.arange(len(counts), 0, -1)))
-    middle = np.append(scored.EDGES * 2**-0.25, scored.EDGES[-1])
-    seen = np.where(real, np.maximum(counts, 0.0), 0.0)
-    best = (math.inf, 1.0, 0.0)
-    for edge in map(float, scored.EDGES):
-        rare = min(2 * math.sqrt(8) * noise / units, expected[1] / edge**2)
-        cut = float((seen * np.maximum(middle - edge, 0.0)).sum()) / units + rare * max(expected[0] - edge, 0.0)
-        cost = edge * math.sqrt(float(scored.Scores.squared_sensitivity) / (2 * float(share.rho))) / units
-        best = min(best, (cost + cut, edge, cut))
-    return best[1], best[2]
-
-
-def scaled(schema: Schema, value: float, half: float, received: Received, share: float) -> Evaluation:
-    """In the declared unit, within what is possible. A value beyond it is off by at least as much; where noise left no
-    number at all, everything is possible and nothing supported."""
-    low, high = occupancy.total_range(schema)
-    if not all(map(math.isfinite, (value, half, share))):
-        value, half, share = (low + high) / 2, high - low, 0.0
-
-    def unit(number: float) -> float:
-        return round(min(max(number, low), high) * schema.width, 6) + 0.0
-
-    def interval(centre: float, reach: float) -> tuple[float, float, float]:
-        inside = min(max(centre, low), high)
-        reach += abs(centre - inside)
-        return unit(inside), unit(inside - reach), unit(inside + reach)
-
-    behaviour = interval(received.mean, QUANTILE * INFLATION * received.error)
-    return Evaluation(*interval(value, half), *behaviour, round(min(max(share, 0.0), 1.0), 4))
+    large = 1.5 * min(2 * deviation, high - low) * math.sqrt(fourth / max(square, 1e-300))
+    return judgements.ScoreScale(large, 2 * square / asker.units * deviation**2 / known.sizes.length)

@@ -25,11 +25,12 @@ from typing import Final
 import numpy as np
 
 from discretion import errors
+from discretion.learning import asking, followed, fqe, judgements, outcomes, policy, transit_outcomes, transits
 from discretion.learning import features as maps
-from discretion.learning import followed, fqe, occupancy, policy, transit_scores, transits
+from discretion.learning.asking import Asker
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget
-from discretion.learning.fqe import Evaluation, Parameters
-from discretion.learning.occupancy import Asker
+from discretion.learning.fqe import Parameters
+from discretion.learning.judgements import Evaluation, Received
 from discretion.learning.pooled import group_of
 from discretion.learning.trajectories import FloatArray, Schema, Vector
 from discretion.learning.transits import Behaviour, Judged, Value
@@ -38,10 +39,15 @@ LIMIT: Final = 1.5  # of the sizes of a patient's visits, in their mean
 MOVED: Final = 0.5  # of the limit: the radius of how features change
 EARNED: Final = 2.0  # deviations of a reward and roots of the limit: the radius of what values fail to predict
 BOUND: Final = 6.0  # deviations of a reward to which one failure is cut
-LIFT: Final = (0.2, 0.5)  # of the norm of noise: what is added to matrices for values, and for where they lead to
+# Added to a matrix before it is inverted, besides RIDGE, of the norm of its noise.
+VALUE_LIFT: Final = 0.2  # for values, whose errors the scores correct
+STEADY_LIFT: Final = 0.5  # for shares and for where the policy leads to, by which the scores are weighed
+RIDGE: Final = 0.1  # visits: where there is no noise to speak of
 DOUBT: Final = 0.5  # how wrong μ may be
 COARSE: Final = 1.1  # deviations of totals that a value linear in the columns alone may be wrong by
-UNFAMILIAR: Final = (28.0, 30.0)  # times `allowance`: of them, and of what was gained, where nobody follows the policy
+# Where nobody follows the policy, times `allowance`. Calibrated on the two policies farthest from the data.
+ALONE: Final = 28.0  # deviations of totals
+ALONE_GAIN: Final = 30.0  # of what it seems to gain or lose: values are extrapolated there, and go on as they rose
 WIDTH: Final = Fraction(20, 10_000)  # of units·actions: what `features.usual` may take for units
 _TINY: Final = 1e-300
 
@@ -78,14 +84,14 @@ def check_policy(schema: Schema, parameters: Parameters, judged: policy.Policy) 
         )
     groups = group_of(schema, parameters.time_groups)
     for step in range(1, schema.horizon):
-        if groups[step] == groups[step - 1] and not _alike(judged.rule, step - 1, step):
+        if groups[step] == groups[step - 1] and not _decides_alike(judged.rule, step - 1, step):
             raise errors.InvalidParameter(
                 "The policy's decisions depend on the step more finely than time_groups says; raise time_groups "
                 "to its own groups of steps, or train one with stationary dynamics."
             )
 
 
-def _alike(rule: policy.Table | policy.Linear | policy.Pooled, one: int, other: int) -> bool:
+def _decides_alike(rule: policy.Table | policy.Linear | policy.Pooled, one: int, other: int) -> bool:
     if isinstance(rule, policy.Table):
         return bool((rule.decisions[one] == rule.decisions[other]).all())
     if isinstance(rule, policy.Pooled):
@@ -114,9 +120,9 @@ def _judged(schema: Schema, parameters: Parameters, judging: policy.Policy | Non
 
 
 def _values_plan(judged: Judged, rounds: int) -> fqe.Plan:
-    turns = [transit_scores.Targets(judged, round=turn) for turn in range(rounds)]
+    turns = [transit_outcomes.Targets(judged, round=turn) for turn in range(rounds)]
     return [
-        (transit_scores.Moves(judged), Fraction(1, 2)),
+        (transit_outcomes.Moves(judged), Fraction(1, 2)),
         *((turn, Fraction(1, 2 * rounds)) for turn in turns),
     ]
 
@@ -125,22 +131,22 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     """Everything an evaluation asks, a pure function of what is public."""
     parameters = resolved(schema, units, privacy, parameters)
     judged, one = _judged(schema, parameters), Fraction(1)
-    score = transit_scores.Scores(judged)
+    score = transit_outcomes.Scores(judged)
     plan: list[fqe.Plan] = [
-        [(transits.Sizes(judged), one)],
-        [(followed.Received(schema, *occupancy.total_range(schema)), one)],
+        [(transits.UnitSizes(judged), one)],
+        [(followed.Received(schema, *asking.total_range(schema)), one)],
         [(transits.Followed(judged), one)],
         [(transits.Everyone(judged), Fraction(1, 3)), (transits.Actions(judged), Fraction(2, 3))],
-        [(transit_scores.Starts(judged), one)],
+        [(transit_outcomes.Starts(judged), one)],
         _values_plan(judged, min(parameters.value_rounds, schema.horizon)),
-        [(transit_scores.ScoreSizes(judged, score), one)],
+        [(outcomes.ScoreSizes(score), one)],
         [(score, one)],
     ]
     return fqe.shared_out(privacy, parameters.shares, plan)
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class _MeanSizes:
     """Means over units; never below what their noise could hide."""
 
     length: float  # visits of a trajectory
@@ -156,28 +162,28 @@ def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: 
     asked = queries(schema, units, privacy, parameters)
     asker = Asker(curator, {query.statistic.name: query.share for query in asked})
     judged = _judged(schema, parameters, judging)
-    sizing = asker.ask(transits.Sizes(judged))
-    received = fqe.received_of(asker)
-    sizes = _sizes(asker, sizing, received)
+    sizing = asker.ask(transits.UnitSizes(judged))
+    received = judgements.received_of(asker)
+    sizes = _mean_sizes(asker, sizing, received)
     judged = replace(judged, limit=LIMIT * sizes.features)
     judged = replace(judged, behaviour=_behaviour(asker, judged))
     return _Estimator(asker, judged, sizes, received, parameters).judgement()
 
 
-def _sizes(asker: Asker, answer: Answer, received: fqe.Received) -> _Sizes:
+def _mean_sizes(asker: Asker, answer: Answer, received: Received) -> _MeanSizes:
     scale = asker.schema.horizon * asker.schema.per_unit / asker.units
-    floor, found = occupancy.deviation(answer) * scale, [float(value) * scale for value in answer.values]
+    floor, found = asking.deviation(answer) * scale, [float(value) * scale for value in answer.values]
     visits = max(found[0], 2 * floor, 1.0)
     several = [min(max(value / asker.schema.horizon, 1.0), visits) for value in found[3:]]
     length = visits / math.prod(several)
     reward = min(max(received.mean / length, -1.0), 1.0)
     variance = max(max(found[2], floor) / visits - reward**2, 1e-4)
-    return _Sizes(length, min(max(found[1], 2 * floor, 0.05), visits), reward, math.sqrt(min(variance, 0.25)))
+    return _MeanSizes(length, min(max(found[1], 2 * floor, 0.05), visits), reward, math.sqrt(min(variance, 0.25)))
 
 
 def noise_norm(answer: Answer) -> float:
     """About the norm of a p × p noise."""
-    return 2 * math.sqrt(answer.event.shape[-1]) * occupancy.deviation(answer)
+    return 2 * math.sqrt(answer.event.shape[-1]) * asking.deviation(answer)
 
 
 def _inverse(matrix: FloatArray, lift: float) -> FloatArray:
@@ -203,7 +209,7 @@ def _behaviour(asker: Asker, judged: Judged) -> Behaviour:
     counts = np.maximum(sums @ one, 1.0)
     frequencies = counts / counts.sum()
     excess = sums - frequencies[:, None] * sums.sum(axis=0)
-    ridge = 0.1 + LIFT[1] * noise_norm(gram) * judged.limit
+    ridge = RIDGE + STEADY_LIFT * noise_norm(gram) * judged.limit
     return Behaviour(frequencies, excess @ _inverse(gram.values * judged.limit, ridge))
 
 
@@ -211,7 +217,7 @@ class _Estimator:
     """Holds released numbers only; g groups of steps, p features."""
 
     def __init__(
-        self, asker: Asker, judged: Judged, sizes: _Sizes, received: fqe.Received, parameters: Parameters
+        self, asker: Asker, judged: Judged, sizes: _MeanSizes, received: Received, parameters: Parameters
     ) -> None:
         self.asker, self.judged, self.sizes, self.received, self.parameters = asker, judged, sizes, received, parameters
         schema = asker.schema
@@ -219,58 +225,59 @@ class _Estimator:
         self.rounds = min(parameters.value_rounds, schema.horizon)
         gram = asker.ask(transits.Followed(judged))
         self.gram, self.noise = gram.values * judged.limit, noise_norm(gram) * judged.limit
-        self.inverse = np.stack([_inverse(each, 0.1 + LIFT[0] * self.noise) for each in self.gram])
-        self.unsure = 0.0  # of the sums of a round: the deviation of noise
-        self.values = self._values()
-        self.occupancy = self._occupancy()  # (H, p) μ
+        self.inverse = np.stack([_inverse(each, RIDGE + VALUE_LIFT * self.noise) for each in self.gram])
+        self.values, self.unsure = self._values()
+        self.occupancy, self.steady = self._occupancy()
 
     def _range(self, steps: int) -> tuple[float, float]:
-        low, high = occupancy.total_range(self.asker.schema)
+        low, high = asking.total_range(self.asker.schema)
         least = self.asker.schema.low / self.asker.schema.width
         return max(low, steps * least), min(high, steps * (least + 1.0))
 
-    def _values(self) -> tuple[Value, ...]:  # H + 1
+    def _values(self) -> tuple[tuple[Value, ...], float]:
+        """V of each step and of the end, and the deviation of the noise in the last round's sums."""
         weights = np.zeros((self.horizon + 1, self.judged.features.width))
-        found = [Value(0.0, weights[-1], 0.0, 0.0)]
+        found, unsure = [Value(0.0, weights[-1], 0.0, 0.0)], 0.0
         radius = EARNED * self.sizes.deviation * math.sqrt(self.judged.limit)
         shared = {"centre": self.sizes.reward, "bound": BOUND * self.sizes.deviation, "radius": radius}
         for turn in range(self.rounds):
             step = self.horizon - 1 - turn
             group = int(self.groups[step])
-            asked = transit_scores.Targets(self.judged, found[-1], group, round=turn, **shared)
+            asked = transit_outcomes.Targets(self.judged, found[-1], group, round=turn, **shared)
             answer = self.asker.ask(asked)
-            self.unsure = occupancy.deviation(answer) * radius
+            unsure = asking.deviation(answer) * radius
             weights[step] = weights[step + 1] + self.inverse[group] @ (answer.values * radius)
             found.append(Value(found[-1].base + self.sizes.reward, weights[step], *self._range(turn + 1)))
-        self._extrapolate(weights, found)
-        return tuple(reversed(found))
+        return (*reversed(self._extrapolated(weights, found[-1])), *reversed(found)), unsure
 
-    def _extrapolate(self, weights: FloatArray, found: list[Value]) -> None:
-        """Beyond the rounds: what one adds, shrinking on as it did last."""
-        step = self.horizon - self.rounds
+    def _extrapolated(self, weights: FloatArray, first: Value) -> list[Value]:
+        """Beyond the rounds, whose weights (H + 1, p) are given: what one adds, shrinking on as it did last."""
+        step, found = self.horizon - self.rounds, [first]
         if step <= 0:
-            return
+            return []
         last, before = weights[step] - weights[step + 1], weights[step + 1] - weights[step + 2]
         ratio = min(max(float(last @ before) / max(float(before @ before), _TINY), 0.0), 1.0)
-        added = self.sizes.reward
+        added, weight = self.sizes.reward, weights[step]
         for index in range(step - 1, -1, -1):
             last, added = last * ratio, added * ratio
-            weights[index] = weights[index + 1] + last
-            found.append(Value(found[-1].base + added, weights[index], *self._range(self.horizon - index)))
+            weight = weight + last
+            found.append(Value(found[-1].base + added, weight, *self._range(self.horizon - index)))
+        return found[1:]
 
-    def _occupancy(self) -> FloatArray:  # (H, p)
-        starts = self.asker.ask(transit_scores.Starts(self.judged))
+    def _occupancy(self) -> tuple[FloatArray, FloatArray]:  # (H, p), (g, p, p)
+        """μ, and the inverse Gram matrices it was found with, which weigh the scores too."""
+        starts = self.asker.ask(transit_outcomes.Starts(self.judged))
         radius = MOVED * self.judged.limit
-        moves = self.asker.ask(transit_scores.Moves(self.judged, radius))
-        lift = 0.1 + LIFT[1] * max(self.noise, noise_norm(moves) * radius)
-        self.steady = np.stack([_inverse(each, lift) for each in self.gram])
-        change = [inverse @ (m * radius) for inverse, m in zip(self.steady, moves.values, strict=True)]
+        moves = self.asker.ask(transit_outcomes.Moves(self.judged, radius))
+        lift = RIDGE + STEADY_LIFT * max(self.noise, noise_norm(moves) * radius)
+        steady = np.stack([_inverse(each, lift) for each in self.gram])
+        change = [inverse @ (m * radius) for inverse, m in zip(steady, moves.values, strict=True)]
         found = np.empty((self.horizon, len(starts.values)))
         found[0] = _bounded(starts.values / self.asker.units)
         for step in range(1, self.horizon):
             before = found[step - 1]
             found[step] = _bounded(before + change[self.groups[step - 1]].T @ before)
-        return found
+        return found, steady
 
     def _times(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:  # (g, p, p), (H, p) → (H, p)
         """Each step's vector by the symmetric matrix of its group."""
@@ -280,22 +287,14 @@ class _Estimator:
         return found
 
     def judgement(self) -> Evaluation:
-        asker, units = self.asker, self.asker.units
-        weights = self._times(self.steady, self.occupancy)
-        centre = self._expected()
-        score = transit_scores.Scores(self.judged, self.values, weights * units, centre, 1024.0)
-        histogram = asker.ask(transit_scores.ScoreSizes(self.judged, score))
-        radius, hidden = fqe.radius_of(asker, histogram, score, self._scale(weights * units))
-        answer = asker.ask(replace(score, radius=radius))
-        mean, error, _ = fqe.moments(answer, units)
-        start, known = (4 * float(number) / units for number in answer.values[2:])
-        unsure = 4 * occupancy.deviation(answer) / units
-        share = self._supported(weights, known - unsure)
+        units, weights = self.asker.units, self._times(self.steady, self.occupancy)
+        scores = transit_outcomes.Scores(self.judged, self.values, weights * units, self._expected())
+        score = judgements.mean_score(self.asker, scores, self._scale(weights * units))
+        share = self._supported(weights, score.quarters[1] - score.unsure)
         noise = DOUBT * self.unsure * math.sqrt(float((weights**2).sum()))
-        half = fqe.QUANTILE * fqe.INFLATION * math.hypot(radius * error, noise) + hidden
-        value = centre + radius * mean
-        half += DOUBT * radius * max(abs(mean - start) - unsure, 0.0) + self._allowance(share, value)
-        return fqe.scaled(asker.schema, value, half, self.received, share)
+        half = score.spread(noise)
+        half += score.doubted(DOUBT) + self._allowance(share, score.value)
+        return judgements.scaled(self.asker.schema, score.value, half, self.received, share)
 
     def _expected(self) -> float:
         """What the values say of the patients' start."""
@@ -315,12 +314,12 @@ class _Estimator:
         more so if it seems to be worth much more or less than what clinicians did."""
         finer = self.judged.features.width / (len(self.judged.features.vector.columns) + 1)
         gained = abs(value - self.received.mean)
-        alone = UNFAMILIAR[0] * self.received.deviation + UNFAMILIAR[1] * gained
+        alone = ALONE * self.received.deviation + ALONE_GAIN * gained
         return self.received.deviation * COARSE / finer + self.parameters.allowance * (1 - share) ** 3 * alone
 
-    def _scale(self, weights: FloatArray) -> tuple[float, float]:
-        """A large score, and the mean square of scores, about."""
-        low, high = occupancy.total_range(self.asker.schema)
+    def _scale(self, weights: FloatArray) -> judgements.ScoreScale:
+        low, high = asking.total_range(self.asker.schema)
         square = float((self._times(self.gram, weights) * weights).sum()) / self.asker.units
         size = math.sqrt(max(square, 0.0))
-        return min(4 * size * self.received.deviation, 16 * (high - low)), size**2 * self.received.deviation**2
+        large = min(4 * size * self.received.deviation, 16 * (high - low))
+        return judgements.ScoreScale(large, size**2 * self.received.deviation**2)

@@ -1,4 +1,4 @@
-"""Where a judged policy goes and what it earns there, estimated from private sums (see `followed` and `scored`).
+"""Where a judged policy goes and what it earns there, estimated from private sums (see `followed` and `outcomes`).
 
 Two ways, by a public rule: *rounds* of sums, each for what the one before changed, whose noise grows with their number;
 or a *table* of transitions, whose noise reaches a value by the root of the number of states. The first tells more with
@@ -15,59 +15,28 @@ score of `fqe` uses the same patients, and then sampling errors of values cancel
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from discretion.learning import denoising, followed, scored
-from discretion.learning.curator import Answer, Curator, Query, Share
-from discretion.learning.sums import Statistic
+from discretion.learning import denoising, followed, outcomes
+from discretion.learning.asking import Asker, deviation, total_range
 from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
 
 REACH: Final = 1.6  # a radius, in the expected length of a unit's vector
-LIMITS: Final = (2.25, 2.5)  # squared lengths of followed and of all visits, in the mean numbers of a unit
+# A unit's visits are taken up to a squared length L of their counts. Noise grows with √L, and what is left out of long
+# stays shrinks with it; these are the compromise, in a unit's mean number of such visits.
+FOLLOWED_LIMIT: Final = 2.25  # of visits that followed the policy
+VISITED_LIMIT: Final = 2.5  # of all visits
 FEWEST: Final = 8.0  # visits without which nothing is said about a cell, whatever the noise
 PRIOR: Final = 0.15  # how wrong a total may be that rests on a prior
 WITH_TOTAL: Final = math.sqrt(1.25)  # sums are released beside half their total
 _TINY: Final = 1e-300
 
 
-@dataclass(frozen=True, eq=False)
-class Asker:
-    """The curator, and what each statistic may cost."""
-
-    curator: Curator
-    shares: Mapping[str, Share]
-    reach: float = 1.0  # of radii: with more patients and budget less is cut
-
-    @property
-    def schema(self) -> Schema:
-        return self.curator.schema
-
-    @property
-    def units(self) -> int:
-        return self.curator.units
-
-    def ask(self, statistic: Statistic) -> Answer:
-        return self.curator.ask(Query(statistic, self.shares[statistic.name]))[0]
-
-
-def deviation(answer: Answer) -> float:
-    """Of the noise, in radii."""
-    return math.sqrt(float(answer.event.scale))
-
-
-def total_range(schema: Schema) -> tuple[float, float]:
-    """What a trajectory's total can be, in rewards' widths."""
-    if schema.total is not None:
-        return schema.total[0] / schema.width, schema.total[1] / schema.width
-    return schema.low * schema.horizon / schema.width, (schema.low + schema.width) * schema.horizon / schema.width
-
-
 @dataclass(frozen=True)
-class Sizes:
+class MeanSizes:
     """Means over units; never below what their noise could hide."""
 
     followed: float  # visits whose action the policy takes at some step
@@ -77,8 +46,8 @@ class Sizes:
     sharpness: float  # Σ r⁴ / Σ r²: the square of a reward that matters
 
 
-def sizes(asker: Asker, judged: followed.Judged) -> Sizes:
-    answer = asker.ask(followed.Sizes(judged))
+def mean_sizes(asker: Asker, judged: followed.Judged) -> MeanSizes:
+    answer = asker.ask(followed.UnitSizes(judged))
     scale = asker.schema.horizon * asker.schema.per_unit / asker.units
     floor, found = deviation(answer) * scale, [float(value) * scale for value in answer.values]
     squares = max(found[2], floor, 1e-3)
@@ -86,7 +55,7 @@ def sizes(asker: Asker, judged: followed.Judged) -> Sizes:
     visits = max(found[1], 2 * floor, 1.0)
     # Over m, not H·m; a unit has one at least, or counts nowhere.
     several = [min(max(value / asker.schema.horizon, 1.0), visits) for value in found[4:]]
-    return Sizes(max(found[0], 2 * floor, 0.5), visits, visits / math.prod(several), squares, sharpness)
+    return MeanSizes(max(found[0], 2 * floor, 0.5), visits, visits / math.prod(several), squares, sharpness)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,30 +69,31 @@ class Counts:
     stands: IntArray  # (H, S + 1) by state, and for the pool
     supported: BoolArray  # (S + 1,) the decision itself is judged there
     by_state: FloatArray  # (S,) shares of the visits, the pool's spread over its states
-    alike: FloatArray  # (S + 1,) how many of a place's visits followed the policy, where everyone stands in
+    followers: FloatArray  # (S + 1,) how many of a place's visits followed the policy, where everyone stands in
     unsure: float  # how wrong these may be together, as a share of them
 
 
-def count(asker: Asker, sizes: Sizes, decisions: IntArray, support: float) -> Counts:
+def count(asker: Asker, sizes: MeanSizes, decisions: IntArray, support: float) -> Counts:
     """A decision with too few followed visits is not judged: what everyone did there stands in for it."""
-    limits = (math.ceil(LIMITS[0] * sizes.followed), math.ceil(LIMITS[1] * sizes.visits))
+    limits = followed.Limits(math.ceil(FOLLOWED_LIMIT * sizes.followed), math.ceil(VISITED_LIMIT * sizes.visits))
     judged = followed.Judged(asker.schema, decisions, limits)
     follow, visit = asker.ask(followed.Followed(judged)), asker.ask(followed.Visited(judged))
-    radii = [math.sqrt(limit) for limit in limits]
-    table, visited = follow.values * radii[0], visit.values * radii[1]
-    noise = deviation(follow) * radii[0]
+    radius = math.sqrt(limits.visited)
+    table, visited = follow.values * math.sqrt(limits.followed), visit.values * radius
+    noise = deviation(follow) * math.sqrt(limits.followed)
     trusted, table = _trusted(judged, table, support, noise)
-    enough = visited > max(support * deviation(visit) * radii[1], FEWEST)
+    enough = visited > max(support * deviation(visit) * radius, FEWEST)
     states = asker.schema.count
     place = np.where(trusted.any(axis=1) | enough, np.arange(states), states)
     chosen = followed.Judged(asker.schema, decisions, limits, trusted, place)
-    taken = asker.ask(followed.Taken(chosen))
-    exact, error = taken.values * sum(limits), deviation(taken) * sum(limits)
-    alike = _together(*_alike(chosen, table[0].sum(axis=1), visited, noise), float(exact[2]), error)
-    return _counts(chosen, table, visited, exact, sizes.length, alike)
+    taken = asker.ask(followed.Standing(chosen))
+    most = limits.followed + limits.visited
+    exact, error = taken.values * most, deviation(taken) * most
+    followers = _together(*_followers(chosen, table[0].sum(axis=1), visited, noise), float(exact[2]), error)
+    return _counts(chosen, table, visited, exact, sizes.length, followers)
 
 
-def _alike(
+def _followers(
     judged: followed.Judged, own: FloatArray, visited: FloatArray, noise: float
 ) -> tuple[FloatArray, float]:  # (S + 1,)
     """How many visits followed the policy, in states where everyone stands in for it (0 elsewhere, and where noise
@@ -186,7 +156,7 @@ def _counts(
     visited: FloatArray,
     taken: FloatArray,
     length: float,
-    alike: tuple[FloatArray, float],
+    followers: tuple[FloatArray, float],
 ) -> Counts:
     schema, trusted, place = judged.schema, judged.trusted, judged.place
     assert trusted is not None
@@ -206,7 +176,7 @@ def _counts(
     stands = np.append(_stands(judged, total), np.full((schema.horizon, 1), states * (actions + 1)), axis=1)
     supported = np.append(known, False)
     shares = by_state / max(float(by_state.sum()), 1.0)
-    return Counts(judged, cells, places, recorded, stands, supported, shares, *alike)
+    return Counts(judged, cells, places, recorded, stands, supported, shares, *followers)
 
 
 def _stands(judged: followed.Judged, visits: FloatArray) -> IntArray:  # (H, S)
@@ -239,9 +209,9 @@ def _length(asker: Asker, sizes: FloatArray, visits: FloatArray, more: float = 0
     return max(asker.reach * REACH * math.sqrt(square / asker.units + fourth / max(square, _TINY) + more), 1e-6)
 
 
-def by_rounds(asker: Asker, counts: Counts, sizes: Sizes, rounds: tuple[int, int]) -> Estimate:
-    occupancy, doubt, moved = _occupancy(asker, counts, rounds[0])
-    values, noise, unsure = _values(asker, counts, sizes, rounds[1])
+def by_rounds(asker: Asker, counts: Counts, sizes: MeanSizes, *, occupancy_rounds: int, value_rounds: int) -> Estimate:
+    occupancy, doubt, moved = _occupancy(asker, counts, occupancy_rounds)
+    values, noise, unsure = _values(asker, counts, sizes, value_rounds)
     return Estimate(occupancy, values, noise, unsure, doubt, moved)
 
 
@@ -252,7 +222,7 @@ def _occupancy(asker: Asker, counts: Counts, rounds: int) -> tuple[FloatArray, f
     for index in range(rounds):
         weights = np.where(counts.places > 0, change * asker.units / visits, 0.0)
         radius = _length(asker, weights, counts.places, float(index == 0))
-        answer = asker.ask(scored.Arrivals(counts.judged, weights, radius, index))
+        answer = asker.ask(outcomes.Arrivals(counts.judged, weights, radius, index))
         raw, noise = answer.values * radius / asker.units, deviation(answer) * radius / asker.units
         change, unsure, most = _shrunk(raw - (counts.recorded if index == 0 else 0.0), noise, scale)
         found, variance = np.maximum(found + change, 0.0), variance + unsure
@@ -270,7 +240,7 @@ def _shrunk(raw: FloatArray, noise: float, scale: FloatArray) -> tuple[FloatArra
     return raw * prior / np.maximum(prior + noise**2, _TINY), unsure, max(seen + hidden, 0.0)
 
 
-def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _values(asker: Asker, counts: Counts, sizes: MeanSizes, rounds: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """V_h = V_{h+1} + P(V_{h+1} − V_{h+2}), a round for each step from the last; then by extrapolation."""
     horizon, cells = asker.schema.horizon, counts.cells
     total, visits = max(float(cells.sum()), 1.0), np.maximum(cells, 1.0)
@@ -280,7 +250,7 @@ def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[Fl
         step = horizon - 1 - index
         added = None if index == 0 else values[step + 1] - values[step + 2]
         centre, radius = _centred(asker, counts, sizes, added)
-        answer = asker.ask(scored.Targets(counts.judged, added, centre, radius, index))
+        answer = asker.ask(outcomes.Targets(counts.judged, added, centre, radius, index))
         sums, noise = answer.values * radius, deviation(answer) * radius
         mean = 2 * float(sums[-1]) / total
         rest = np.where(cells > 0, sums[:-1] / visits - mean, 0.0)
@@ -294,7 +264,7 @@ def _values(asker: Asker, counts: Counts, sizes: Sizes, rounds: int) -> tuple[Fl
     return values, variance, unsure
 
 
-def _centred(asker: Asker, counts: Counts, sizes: Sizes, added: FloatArray | None) -> tuple[float, float]:
+def _centred(asker: Asker, counts: Counts, sizes: MeanSizes, added: FloatArray | None) -> tuple[float, float]:
     """The mean of what a visit adds, and a radius for a unit's sums around it."""
     if added is None:
         return 0.0, max(WITH_TOTAL * math.sqrt(asker.reach**2 * sizes.squares + sizes.sharpness), 1e-6)
@@ -321,37 +291,55 @@ def _extrapolate(values: FloatArray, weights: FloatArray, step: int) -> None:
         values[index] = values[index + 1] + last
 
 
-def by_table(asker: Asker, counts: Counts, sizes: Sizes) -> Estimate:
+def by_table(asker: Asker, counts: Counts, sizes: MeanSizes) -> Estimate:
     """Everything from a table of transitions, sums of rewards, and where trajectories start."""
-    schema, cells = asker.schema, counts.cells
-    states, live, visits = schema.count, np.flatnonzero(cells > 0), np.maximum(cells, 1.0)
-    standing = float(cells[states * schema.actions :].sum()) / asker.units
-    table = scored.Transitions(counts.judged, math.sqrt(counts.judged.limits[0] + LIMITS[1] * standing))
-    moved = asker.ask(table)
-    kernel, doubt = np.zeros((2, len(cells), states + 2))
-    if len(live):
-        noise = deviation(moved) * table.radius
-        kernel[live], doubt[live] = _kernel(moved.values[live] * table.radius, visits[live], noise)
+    states, live = asker.schema.count, np.flatnonzero(counts.cells > 0)
+    kernel, doubt = _transitions(asker, counts, live)
     reward, unsure = _rewards(asker, counts, sizes, live)
-    starts = asker.ask(scored.Arrivals(counts.judged, np.zeros(states + 1), 1.0))
+    starts = asker.ask(outcomes.Arrivals(counts.judged, np.zeros(states + 1), 1.0))
     start = _on_simplex(starts.values / max(float(starts.values.sum()), 1.0))
-    values = np.zeros((schema.horizon + 1, states + 2))
-    for step in reversed(range(schema.horizon)):
-        values[step, :-1] = np.clip((reward + kernel @ values[step + 1])[counts.stands[step]], *total_range(schema))
-    occupancy = np.empty((schema.horizon, states + 1))
-    occupancy[0] = start
-    for step in range(schema.horizon - 1):
-        occupancy[step + 1] = (occupancy[step] @ kernel[counts.stands[step]])[:-1]
+    values = _backwards(asker.schema, counts, kernel, reward)
     variance = unsure + (doubt * (values[0] - kernel @ values[0][:, None]) ** 2).sum(axis=1)
     place = np.arange(states) if counts.judged.place is None else counts.judged.place
+    occupancy = _forwards(asker.schema, counts, kernel, start)
     return Estimate(occupancy, values[:, np.append(place, states + 1)], variance, variance)
 
 
-def _rewards(asker: Asker, counts: Counts, sizes: Sizes, live: IntArray) -> tuple[FloatArray, FloatArray]:
+def _transitions(asker: Asker, counts: Counts, live: IntArray) -> tuple[FloatArray, FloatArray]:  # (cells, S + 2) each
+    """The kernel of each cell, the last column the end's, and its variance."""
+    cells, states = counts.cells, asker.schema.count
+    standing = float(cells[states * asker.schema.actions :].sum()) / asker.units
+    table = outcomes.Transitions(counts.judged, math.sqrt(counts.judged.limits.followed + VISITED_LIMIT * standing))
+    moved = asker.ask(table)
+    kernel, doubt = np.zeros((2, len(cells), states + 2))
+    if len(live):
+        noise, visits = deviation(moved) * table.radius, np.maximum(cells, 1.0)
+        kernel[live], doubt[live] = _kernel(moved.values[live] * table.radius, visits[live], noise)
+    return kernel, doubt
+
+
+def _backwards(schema: Schema, counts: Counts, kernel: FloatArray, reward: FloatArray) -> FloatArray:
+    """V by step and place, (H + 1, S + 2), from the last step back."""
+    values = np.zeros((schema.horizon + 1, schema.count + 2))
+    for step in reversed(range(schema.horizon)):
+        values[step, :-1] = np.clip((reward + kernel @ values[step + 1])[counts.stands[step]], *total_range(schema))
+    return values
+
+
+def _forwards(schema: Schema, counts: Counts, kernel: FloatArray, start: FloatArray) -> FloatArray:
+    """The occupancy by step and place, (H, S + 1), from the first step on."""
+    occupancy = np.empty((schema.horizon, schema.count + 1))
+    occupancy[0] = start
+    for step in range(schema.horizon - 1):
+        occupancy[step + 1] = (occupancy[step] @ kernel[counts.stands[step]])[:-1]
+    return occupancy
+
+
+def _rewards(asker: Asker, counts: Counts, sizes: MeanSizes, live: IntArray) -> tuple[FloatArray, FloatArray]:
     """The mean reward of each cell and its variance."""
     idle, visits = asker.schema.idle, np.maximum(counts.cells, 1.0)
     _, radius = _centred(asker, counts, sizes, None)
-    paid = asker.ask(scored.Targets(counts.judged, None, 0.0, radius))
+    paid = asker.ask(outcomes.Targets(counts.judged, None, 0.0, radius))
     mean = 2 * float(paid.values[-1]) * radius / max(float(counts.cells.sum()), 1.0)
     reward, unsure = np.full(len(visits), mean), np.zeros(len(visits))
     if len(live):

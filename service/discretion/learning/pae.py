@@ -10,12 +10,12 @@ its worst case; it is cut to a length that is typical, and the noise is calibrat
 |------------|-----------------------------------------------------------------------------------------------|
 | n, ρ, k    | units; budget; k = n·min(√ρ, 1)/SA, how much is known of a cell: all switches go by it          |
 | γ          | `discount`: 1 − 0.6/H, so that a value looks about a horizon ahead                             |
-| c, T       | mean earnings from a visit on, mean number of visits: `Averages`                                |
+| c, T       | mean earnings from a visit on, mean number of visits: `EarningsAndSteps`                       |
 | n_sa       | `Coverage`: who went through (s, a), each patient cut to length 1; then scaled to all visits    |
 | D_s → V    | `Returns`: earnings from s on minus c                                                           |
 | G_sa → A   | `Surprises` around V                                                                            |
 | ΔV, K_sa   | where k is large, V + ΔV is the improved policy's value, about; its surprises are G + K          |
-| C          | the lengths patients are cut to: quantiles of noisy histograms of lengths, `Sizes`              |
+| C          | the lengths patients are cut to: quantiles of noisy histograms of lengths, `Lengths`           |
 
 **Guarantee.** Every statistic is a sum over patients of vectors of bounded length, released with Gaussian noise; what
 it is computed with was released before it, so the costs add up to ρ-zCDP for replacing one patient. All else, priors
@@ -51,8 +51,11 @@ _COUNTING: Final = Fraction(7, 10)  # below: counting gets a larger share
 _POOLING: Final = Fraction(2)  # below: actions are taken to have effects in common over states, and rare ones avoided
 _IMPROVING: Final = Fraction(6)  # from here on: a second round around the improved value
 
-# Quantiles of lengths that are cut at; surprises later where there is an improvement, since noise matters less there.
-_RETURNS_AT, _SURPRISES_AT, _LATER_AT, _IMPROVEMENT_AT = 0.75, 0.4, 0.7, 0.6
+# Quantiles of lengths that are cut at: the higher, the less is distorted and the more noise there is.
+_RETURNS_AT: Final = 0.75
+_SURPRISES_AT: Final = 0.4
+_LATER_AT: Final = 0.7  # of surprises where there is an improvement, since noise matters less there
+_IMPROVEMENT_AT: Final = 0.6
 PER_VISIT: Final = 0.6  # of a patient's squared length that is spread over visits, the rest being the mean's
 ANYTHING: Final = 4.0  # deviations by which all counts together must exceed noise before any is believed
 _SHRUNK: Final = 1.25  # of a count near `support`, what it was over what denoising leaves of it, about
@@ -117,13 +120,13 @@ def _statistics(schema: Schema, reward: rewards.Known | None) -> dict[str, Stati
     surprises = clipped.Surprises(schema, gamma, nothing, 1.0, reward=reward)
     improvement = clipped.Surprises(schema, gamma, nothing, 1.0, rewarded=False)
     return {
-        "averages": clipped.Averages(schema, gamma, low, high, reward),
+        "averages": clipped.EarningsAndSteps(schema, gamma, low, high, reward),
         "coverage": clipped.Coverage(schema),
-        "return sizes": clipped.Sizes(returns),
+        "return sizes": clipped.Lengths(returns),
         "returns": returns,
-        "surprise sizes": clipped.Sizes(surprises),
+        "surprise sizes": clipped.Lengths(surprises),
         "surprises": surprises,
-        "improvement sizes": clipped.Sizes(improvement),
+        "improvement sizes": clipped.Lengths(improvement),
         "improvement": improvement,
     }
 
@@ -202,10 +205,11 @@ def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     """So few patients for so many places are asked for their most frequent actions only."""
     if not isinstance(privacy, Concentrated) or _above(_FREQUENT, schema, units, privacy):
         return None
-    needed = math.ceil(float(_FREQUENT * schema.count * schema.actions) / math.sqrt(min(float(privacy.rho), 1.0)))
+    needed = math.ceil(_FREQUENT * schema.count * schema.actions / math.sqrt(min(privacy.rho, Fraction(1))))
     return (
         f"Every decision will be a fallback, the most frequent action: {schema.count} states and {schema.actions} "
-        f"actions are too many for {units} patients at this ρ. {needed} patients would do, or fewer states or actions."
+        f"actions are too many for {units} patients at this ρ, so all of it goes to counting what is done, and no "
+        f"advantages are estimated. They are from {needed} patients on, or with fewer states or actions."
     )
 
 
@@ -287,7 +291,7 @@ class _Asking:
         return self._sums("surprises" if rewarded else name, short, cut)
 
     def _cut(self, name: str, uncut: clipped.Returns | clipped.Surprises, quantile: float) -> shrinkage.Cut:
-        histogram, deviation = self.ask(name, clipped.Sizes(uncut))
+        histogram, deviation = self.ask(name, clipped.Lengths(uncut))
         return shrinkage.cut(histogram, deviation, quantile).times(self.unit)
 
     def _sums(self, name: str, statistic: clipped.Returns | clipped.Surprises, cut: shrinkage.Cut) -> _Summed:
@@ -298,6 +302,7 @@ class _Asking:
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters, *, like: Size | None = None) -> policy.Policy:
+    """Shares and switches go by units and budget; those of `like` where a rehearsal is smaller than what it is for."""
     asking = _Asking(curator, privacy, parameters, like)
     if "surprises" not in asking.queries:
         return _frequent(asking)

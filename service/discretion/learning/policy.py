@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from discretion import errors
 from discretion.learning import terms
 from discretion.learning.features import Bins, Blocks
-from discretion.learning.scores import Score
+from discretion.learning.pooled_values import Score
 from discretion.learning.trajectories import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector, is_finite
 from discretion.learning.values import LinearScore
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import sums
-from discretion.learning.scores import Value
+from discretion.learning.pooled_values import Value
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
 from discretion.privacy import events
 
@@ -43,6 +43,11 @@ _MARGIN: Final = 1 - 2.0**-12  # so that truncation rarely lengthens a contribut
 def group_of(schema: Schema, groups: int) -> IntArray:  # (H,)
     """The group of each step: as even as can be."""
     return np.arange(schema.horizon) * groups // schema.horizon
+
+
+def same_states(one: NDArray[np.generic], other: NDArray[np.generic]) -> BoolArray:  # (R, columns) each → (R,)
+    """What is missing in both is no difference, though no NaN equals another."""
+    return np.asarray(((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,10 +135,11 @@ def _again(steps: list[Records], trajectories: int, order: IntArray) -> IntArray
         place[records.rows] = before + np.arange(len(records.rows))
     following = np.concatenate(found[::-1])
     states, successors = (np.concatenate([getattr(r, name) for r in steps]) for name in ("states", "successors"))
-    differs = (states[following] != successors) & ~(np.isnan(states[following]) & np.isnan(successors))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return np.where((following < 0) | differs.any(axis=1), -1, rank[following])[order] if len(order) else following
+    if not len(order):
+        return following
+    return np.where((following >= 0) & same_states(states[following], successors), rank[following], -1)[order]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -353,7 +359,7 @@ def _by_chunks(value: Value, psi: FloatArray, rows: IntArray) -> tuple[FloatArra
 
 
 @dataclass(frozen=True, eq=False)
-class Averages:
+class RewardsAndEnds:
     """Each unit's mean scaled reward, its mean square, and the share of its records that are its end, all in [0, 1]."""
 
     schema: Schema

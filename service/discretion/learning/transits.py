@@ -31,7 +31,7 @@ from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import followed, sums
 from discretion.learning.policy import Policy
-from discretion.learning.pooled import group_of
+from discretion.learning.pooled import group_of, same_states
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
 from discretion.learning.values import on_grid
 
@@ -160,7 +160,7 @@ class Judged:
     ) -> FloatArray:  # (R, p)
         """Most successors are the state of the trajectory's next record, bit for bit: their features are there."""
         same = np.zeros(len(rows), dtype=np.bool_)
-        same[:-1] = (rows[1:] == rows[:-1]) & (successors[:-1] == states[1:]).all(axis=1)
+        same[:-1] = (rows[1:] == rows[:-1]) & same_states(successors[:-1], states[1:])
         found, rest = np.roll(psi, -1, axis=0), np.flatnonzero(~same)
         found[rest] = self.features.psi(successors[rest])
         return found
@@ -168,14 +168,14 @@ class Judged:
     def everyone(self, seen: Visits) -> BoolArray:  # (R,)
         return within(seen.units, seen.sizes, np.ones(len(seen.units), dtype=np.bool_), self.limit)
 
-    def taken(self, seen: Visits) -> "Taken":
+    def taken(self, seen: Visits) -> "WeightedVisits":
         """Those that followed the policy, each with its weight."""
         follows = seen.decided == seen.actions
         shares = np.ones(len(follows)) if self.behaviour is None else self.behaviour.of(seen.psi, seen.decided)
         whole = np.trunc(_FINE / shares).astype(np.int64)  # up to MOST
         chosen = within(seen.units, (seen.sizes // _FINE + 1) * whole, follows, self.limit)  # below 2³⁵ each
         rows = np.flatnonzero(chosen)
-        return Taken(seen, rows, whole[rows] / _FINE, shares[rows])
+        return WeightedVisits(seen, rows, whole[rows] / _FINE, shares[rows])
 
 
 def runs(owners: IntArray, most: int) -> Iterator[tuple[IntArray, slice]]:
@@ -197,7 +197,7 @@ def at_once(entries: int) -> int:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Taken:
+class WeightedVisits:
     visits: Visits
     rows: IntArray  # (T,) which of them
     weights: FloatArray  # (T,) ω
@@ -246,7 +246,7 @@ class Summed(followed.OnGrid):
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes(Summed):
+class UnitSizes(Summed):
     """Of each unit: its visits, Σ‖ψ‖² and Σr², each over H·m; where it may have several, its trajectories over m."""
 
     name = "number of steps and size of features and rewards of each patient"

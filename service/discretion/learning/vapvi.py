@@ -51,7 +51,7 @@ from discretion.privacy import events
 
 NAME: Final = "dp-vapvi"
 _STATISTICS: Final = ("covariance", "square", "mean", "gram", "target")
-TIGHT_SHARES: Final = (1, 1, 1, 1, 2)
+TIGHT_SHARES: Final = (1, 1, 1, 1, 2)  # of ρ, in the order of _STATISTICS
 MOST_FEATURES: Final = math.isqrt(10 * maps.MAX_DIMENSION)  # of a table, with the constant
 _COUNTING: Final = "dp-apvi or dp-pae"  # learners of discrete states
 _ENDINGS_SHARE: Final = Fraction(1, 25)

@@ -51,13 +51,14 @@ from discretion import errors
 from discretion.learning import checks, policy, pooled, vapvi
 from discretion.learning import features as maps
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget, event_of
-from discretion.learning.scores import Score, Value
+from discretion.learning.pooled_values import Score, Value
 from discretion.learning.trajectories import FloatArray, Schema, Vector
 from discretion.privacy import events
 
 NAME: Final = vapvi.NAME
+# Of ρ, for averages, Gram matrix and residuals.
 SHARES: Final = (1, 18, 31)
-COPYING: Final = (1, 98, 1)  # where there is too little to learn from
+COPYING: Final = (1, 98, 1)  # where there is too little to learn from: the Gram matrix tells what is usually done
 _REFERENCES: Final = 512  # public states over which the range of values is taken
 _EDGE: Final = 0.02  # of them above and below that range
 _HORIZON: Final = 1.2  # γ = 1 − 1.2/H: the steps that count, as a part of the horizon
@@ -118,6 +119,11 @@ def _loosened(units: int, privacy: Concentrated) -> float:
     return max(1.0, math.sqrt(units * math.sqrt(privacy.rho) / 30_000))
 
 
+def _too_few(schema: Schema, units: int, privacy: Concentrated) -> bool:
+    """n√ρ/A < _FEW, exactly."""
+    return units**2 * privacy.rho < (_FEW * schema.actions) ** 2
+
+
 def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> Parameters:
     """With the numbers that the rule gives, to three decimals, so that everybody finds the same."""
     if not isinstance(privacy, Concentrated):
@@ -125,13 +131,12 @@ def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     loose = _loosened(units, privacy)
     clip = round(min(float(schema.horizon), max(1.0, _CLIP * schema.horizon) * loose), 3)
     discount = round(min(max(0.0, 1.0 - _HORIZON / schema.horizon), 0.999), 6)
-    few = units**2 * privacy.rho < (_FEW * schema.actions) ** 2  # exactly
     return replace(
         parameters,
         clip=clip if parameters.clip is None else parameters.clip,
         radius=round(_RADIUS * loose, 3) if parameters.radius is None else parameters.radius,
         discount=discount if parameters.discount is None else parameters.discount,
-        shares=parameters.shares or (COPYING if few else SHARES),
+        shares=parameters.shares or (COPYING if _too_few(schema, units, privacy) else SHARES),
     )
 
 
@@ -148,7 +153,7 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     shared = (parameters.features, parameters.time_groups, Fraction(clip).limit_denominator(1000))
     averages, gram, residuals = (privacy.part(Fraction(share, sum(shares))) for share in shares)
     return [
-        Query(pooled.Averages(schema), averages),
+        Query(pooled.RewardsAndEnds(schema), averages),
         Query(pooled.Gram(schema, *shared), gram),
         *(
             Query(
@@ -179,10 +184,14 @@ def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     """So few patients are asked only for what is usually done."""
     if not isinstance(privacy, Concentrated) or resolved(schema, units, privacy, parameters).shares != COPYING:
         return None
+    told = "Every decision will be a fallback, what is usually done:"
+    if not _too_few(schema, units, privacy):
+        return f"{told} these shares ask for nothing else. Leave shares out."
     needed = math.ceil(_FEW * schema.actions / math.sqrt(privacy.rho))
     return (
-        f"Every decision will be a fallback, what is usually done: {units} patients are too few for {schema.actions} "
-        f"actions at this ρ. {needed} patients would do, or fewer actions, or more ρ."
+        f"{told} {units} patients are too few for {schema.actions} actions at this ρ, so nearly all of it goes to "
+        f"telling that from the features, and what actions are worth is not learned. It is from {needed} patients on, "
+        "or with fewer actions or more ρ."
     )
 
 

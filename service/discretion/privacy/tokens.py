@@ -21,6 +21,6 @@ def identifier(prefix: str) -> str:
     return f"{prefix}_{_word(22)}"
 
 
-def token() -> str:
-    """A bearer token: 43 letters, 256 bits, so that a plain hash of it can be stored."""
-    return f"dk_{_word(43)}"
+def token(prefix: str = "dk") -> str:
+    """A bearer token, or another secret: 43 letters, 256 bits, so that a plain hash of it can be stored."""
+    return f"{prefix}_{_word(43)}"

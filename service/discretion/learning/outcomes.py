@@ -1,17 +1,19 @@
-"""What the decisions of a judged policy earn and lead to: sums over the visits that stand for it (see `followed`).
+"""What the decisions of a judged policy earn and lead to, with discrete states: sums over the visits that stand for it,
+which `followed` finds.
 
 The sensitivities are those of `followed`: sums over cells 4, or 2 without negative entries; a score in [−1, 1] with its
 square 4, and ¼ more for a number in [−¼, ¼] beside them; a histogram 2. What a unit adds is checked there, in integers.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from discretion.learning import followed
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray
+from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
 
 EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in rewards' widths
 
@@ -123,7 +125,7 @@ class Scores(followed.Summed):
     name = "what the policy would have earned each patient, its square, and what was expected at the start"
     shape = (3,)
 
-    def scores(self, block: Bounded) -> tuple[IntArray, FloatArray, FloatArray]:
+    def parts(self, block: Bounded) -> tuple[IntArray, FloatArray, FloatArray]:
         """Of each record: its unit and its part of the score, on the grid; of each unit: its V₁(s₁)."""
         chosen = self.judged.chosen(block)
         seen = chosen.visits
@@ -136,10 +138,11 @@ class Scores(followed.Summed):
     def _own(self, chosen: followed.Chosen) -> FloatArray:
         seen, weights = chosen.visits, self.weights[chosen.place]
         change = self.values[seen.steps + 1, seen.successors] - self.values[seen.steps, seen.states]
-        whose = self._alike(chosen, chosen.followed)
+        whose = self._stand_in(chosen, chosen.followed)
         return np.where(chosen.own_step, whose * weights[seen.states] * (seen.rewards + change), 0.0)
 
-    def _alike(self, chosen: followed.Chosen, acted: BoolArray) -> FloatArray:
+    def _stand_in(self, chosen: followed.Chosen, acted: BoolArray) -> FloatArray:  # (R,)
+        """What the weight of each visit is multiplied by."""
         if self.alike is None:
             return np.ones(len(acted))
         by_state = self.alike[:, chosen.place]
@@ -152,12 +155,16 @@ class Scores(followed.Summed):
             weight = self.weights[step, chosen.place][seen.states]
             change = self.values[step + 1, seen.successors] - self.values[step, seen.states]
             stands = chosen.any_step & (cells[seen.states] == chosen.cells)
-            whose = self._alike(chosen, self.judged.decisions[step, seen.states] == seen.actions)
+            whose = self._stand_in(chosen, self.judged.decisions[step, seen.states] == seen.actions)
             total += np.where(stands, whose * weight * (seen.rewards + change), 0.0)
         return total
 
+    def scores(self, block: Bounded) -> Iterator[FloatArray]:
+        owners, whole, start = self.parts(block)
+        yield np.bincount(owners, weights=whole, minlength=len(start)) + start
+
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        owners, whole, start = self.scores(block)
+        owners, whole, start = self.parts(block)
         total = np.bincount(owners, weights=whole, minlength=len(start)) + start
         one = np.ones(len(start), dtype=np.int64)
         followed.add_with_squares(partial, np.arange(len(start)), total, one)
@@ -165,21 +172,36 @@ class Scores(followed.Summed):
         partial[2] += int(np.clip(np.trunc(start / 4), -quarter, quarter).sum())
 
 
+class Scored(Protocol):
+    """A statistic of units' scores, with either kind of states."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def radius(self) -> float: ...
+    def scores(self, block: Bounded) -> Iterator[FloatArray]:  # (U,) of some units at a time
+        """Of each unit, in steps of the grid: the score minus the centre."""
+
+
 @dataclass(frozen=True, eq=False)
-class ScoreSizes(followed.Summed):
+class ScoreSizes(followed.OnGrid):
     """How many units have how large a score minus the centre: a histogram with geometric bins."""
 
-    of: Scores
+    of: Scored
 
     squared_sensitivity = Fraction(2)
     resolution = Fraction(1)
     name = "numbers of patients by how far what the policy would have earned them is from the average"
     shape = (len(EDGES) + 1,)
 
+    @property
+    def schema(self) -> Schema:
+        return self.of.schema
+
     def largest(self, units: int) -> int:
         return units
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        owners, whole, start = self.of.scores(block)
-        size = np.abs(np.bincount(owners, weights=whole, minlength=len(start)) + start)
-        partial += np.bincount(np.searchsorted(EDGES, size * (self.of.radius / followed.ONE)), minlength=len(partial))
+        for scores in self.of.scores(block):
+            size = np.abs(scores) * (self.of.radius / followed.ONE)
+            partial += np.bincount(np.searchsorted(EDGES, size), minlength=len(partial))

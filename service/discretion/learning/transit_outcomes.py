@@ -4,15 +4,16 @@ The sensitivities are those of `transits`: sums shortened to a radius 4; a score
 more for each number in [−¼, ¼] beside them; a histogram 2. What a unit adds is checked there, in integers.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from discretion.learning import features as maps
-from discretion.learning import followed, scored, sums, transits
+from discretion.learning import followed, sums, transits
 from discretion.learning.pooled import group_of
-from discretion.learning.trajectories import FloatArray, IntArray
+from discretion.learning.trajectories import Bounded, FloatArray, IntArray
 from discretion.learning.transits import MOST, ONE
 from discretion.learning.values import on_grid
 
@@ -119,11 +120,15 @@ class Scores(transits.Summed):
     name = "what the policy would have earned each patient, its square, what was expected, and the supported part"
     shape = (4,)
 
-    def scores(self, seen: transits.Visits) -> tuple[FloatArray, FloatArray, FloatArray]:  # (U,) each
+    def scores(self, block: Bounded) -> Iterator[FloatArray]:
+        for seen in self.judged.pieces(block):
+            yield self.parts(seen)[0]
+
+    def parts(self, seen: transits.Visits) -> tuple[FloatArray, FloatArray, FloatArray]:  # (U,) each
         """Of each unit, in steps of the grid: the score, V₁(x₁), and s."""
         taken = self.judged.taken(seen)
         rows = taken.rows
-        part, known = self._parts(taken)
+        part, known = self._summed(taken)
         began = np.flatnonzero(seen.starts)
         start = followed.integers(self.values[0].of(seen.psi[began]) - self.centre, self.radius)
         trajectories = np.maximum(np.bincount(seen.units[began], minlength=seen.count), 1)
@@ -133,7 +138,7 @@ class Scores(transits.Summed):
         known_part = np.bincount(seen.units[rows], weights=whole, minlength=seen.count)
         return np.asarray(summed + first, dtype=np.float64), first, np.asarray(known_part, dtype=np.float64)
 
-    def _parts(self, taken: transits.Taken) -> tuple[FloatArray, FloatArray]:  # (T,) each
+    def _summed(self, taken: transits.WeightedVisits) -> tuple[FloatArray, FloatArray]:  # (T,) each
         seen, rows = taken.visits, taken.rows
         groups = group_of(self.schema, self.judged.groups)
         part, total = np.zeros(len(rows)), np.zeros(len(rows))
@@ -158,27 +163,8 @@ class Scores(transits.Summed):
         return part, total
 
     def gather(self, seen: transits.Visits, partial: IntArray) -> None:
-        score, first, known = self.scores(seen)
+        score, first, known = self.parts(seen)
         followed.add_with_squares(partial, np.arange(len(score)), score, np.ones(len(score), dtype=np.int64))
         quarter = ONE // 4
         for index, number in ((2, first), (3, known)):
             partial[index] += int(np.clip(np.trunc(number / 4), -quarter, quarter).sum())
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreSizes(transits.Summed):
-    """How many units have how large a score minus the centre: a histogram with geometric bins."""
-
-    of: Scores
-
-    squared_sensitivity = Fraction(2)
-    resolution = Fraction(1)
-    name = "numbers of patients by how far what the policy would have earned them is from the average"
-    shape = (len(scored.EDGES) + 1,)
-
-    def largest(self, units: int) -> int:
-        return units
-
-    def gather(self, seen: transits.Visits, partial: IntArray) -> None:
-        size = np.abs(self.of.scores(seen)[0]) * (self.of.radius / ONE)
-        partial += np.bincount(np.searchsorted(scored.EDGES, size), minlength=len(partial))

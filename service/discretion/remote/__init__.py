@@ -1,0 +1,1 @@
+"""The commands that speak to a service: what the HTTP API does, from a shell."""

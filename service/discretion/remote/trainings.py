@@ -1,0 +1,161 @@
+"""An analyst's commands: plans, trainings, evaluations, and the policies that came of them."""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from discretion import errors, terminal
+from discretion.client import Client, Document
+from discretion.remote import connection
+
+policies_app = typer.Typer(help="The policies you may see.")
+
+
+def _half(given: str | None) -> Literal["first", "second"] | None:
+    if given not in ("first", "second", None):
+        raise errors.InvalidParameter("--half is first or second.")
+    return given  # type: ignore[return-value]
+
+
+def plan(
+    dataset: connection.Dataset,
+    rho: connection.Rho,
+    algorithm: connection.Algorithm = "auto",
+    parameters: connection.Parameters = None,
+    half: connection.Half = None,
+    as_json: connection.Json = False,
+) -> None:
+    """Say what a training would do and cost; reads no patient, and is free."""
+    with connection.service() as client:
+        constants = connection.read_json(parameters) if parameters else {}
+        found = client.plan(dataset, rho=rho, algorithm=algorithm, parameters=constants, half=_half(half))
+    terminal.show(found, as_json, _planned(found))
+
+
+def _planned(found: Mapping[str, Any]) -> Table:
+    names = ("algorithm", "rho", "trainings_left", "learned_share", "visits_needed", "assumption", "seconds")
+    shown = {name: found[name] for name in names}
+    shown |= {f"ε at δ = {row['delta']:g}": f"{row['epsilon']:.4g}" for row in found["epsilon"]}
+    shown |= {"reason": found["chosen"]["reason"]} if found.get("chosen") else {}
+    return terminal.facts(shown | {f"warning {number}": text for number, text in enumerate(found["warnings"], 1)})
+
+
+def rehearsed(dataset: str, twins: int, **asked: Any) -> list[Document]:
+    """Through the service, on made-up twins of a dataset's schema."""
+    with connection.service() as client:
+        return [client.rehearse(dataset, twin=number, **asked) for number in range(twins)]
+
+
+def train(
+    dataset: connection.Dataset,
+    rho: connection.Rho,
+    algorithm: connection.Algorithm = "auto",
+    parameters: connection.Parameters = None,
+    half: connection.Half = None,
+    wait: connection.Wait = True,
+    yes: connection.Yes = False,
+    key: connection.Key = None,
+    out: connection.Out = None,
+    as_json: connection.Json = False,
+) -> None:
+    """Train a policy, and pay for it from the budget."""
+    with connection.service() as client:
+        asked: Any = {"rho": rho, "algorithm": algorithm, "half": _half(half)}
+        asked["parameters"] = connection.read_json(parameters) if parameters else {}
+        _agree_to_pay(yes, dataset, client, lambda: client.plan(dataset, **asked))
+        found = client.train(dataset, wait=False, key=key, **asked)
+        if wait:
+            policy = client.wait(found["id"])
+            found = client.training(found["id"])
+            if out is not None:
+                policy.save(out)
+    terminal.show(found, as_json, terminal.facts({name: found[name] for name in ("id", "state", "policy", "rho")}))
+
+
+def evaluate(
+    policy: connection.Policy,
+    rho: connection.Rho,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose patients to ask; the policy's own if left out.", autocompletion=connection.offer_datasets
+        ),
+    ] = None,
+    parameters: connection.Parameters = None,
+    half: connection.Half = None,
+    wait: connection.Wait = True,
+    yes: connection.Yes = False,
+    key: connection.Key = None,
+    out: connection.Out = None,
+    as_json: connection.Json = False,
+) -> None:
+    """Ask patients' data what a policy is worth, and pay for it from the budget."""
+    with connection.service() as client:
+        asked: Any = {
+            "rho": rho,
+            "half": _half(half),
+            "parameters": connection.read_json(parameters) if parameters else {},
+        }
+        asked |= {} if dataset is None else {"dataset": dataset}
+        _agree_to_pay(yes, dataset, client, lambda: client.plan_evaluation(policy, **asked))
+        found = client.evaluate(policy, wait=False, key=key, **asked)
+        if wait:
+            report = client.wait_for_report(found["id"])
+            found = client.evaluation(found["id"])
+            if out is not None:
+                report.save(out)
+    shown = {name: found[name] for name in ("id", "state", "rho")} | ((found["report"] or {}).get("found") or {})
+    terminal.show(found, as_json, terminal.facts(shown))
+
+
+def _agree_to_pay(yes: bool, dataset: str | None, client: Client, plan: Callable[[], Document]) -> None:
+    if yes:
+        return
+    planned = plan()
+    left = client.budget(dataset or planned["dataset"]).left
+    cost = Decimal(planned["rho"])
+    after = f"{left - cost} after it" if left >= cost else "which is not enough"
+    connection.agree(yes, f"This costs ρ = {cost} for good. You have {left} left, {after}.")
+
+
+# --- policies --------------------------------------------------------------------------------------------------------
+
+
+@policies_app.callback(invoke_without_command=True)
+def policies(context: typer.Context, as_json: connection.Json = False) -> None:
+    """List the policies, or take one along."""
+    if context.invoked_subcommand is None:
+        list_policies(as_json)
+
+
+@policies_app.command("list")
+def list_policies(as_json: connection.Json = False) -> None:
+    """Show your own, those made of your datasets, or, for an auditor, all."""
+    with connection.service() as client:
+        found = list(client.policies())
+    terminal.show(found, as_json, terminal.listed(found, ("id", "dataset", "algorithm", "derived")))
+
+
+@policies_app.command("download")
+def download_policy(policy: connection.Policy, out: connection.Out = None, as_json: connection.Json = False) -> None:
+    """Take a policy along, with its certificate and the public keys: three files, ready for `discretion verify`."""
+    with connection.service() as client:
+        folder = client.policy(policy).save(out or Path(policy))
+    found = {name: str(folder / f"{name}.json") for name in ("policy", "certificate", "keys")}
+    terminal.show(found, as_json, terminal.facts(found))
+
+
+def decided(policy: str, step: int, state: Any) -> Document:
+    """By the service."""
+    with connection.service() as client:
+        return client.decide(policy, step, state)
+
+
+def mount(app: typer.Typer) -> None:
+    for command in (plan, train, evaluate):
+        app.command()(command)
+    app.add_typer(policies_app, name="policies")

@@ -1,0 +1,82 @@
+"""What a command leaves behind: tables for people, one JSON document for programs, and an exit code that says why.
+
+0 done · 1 something does not hold, or a training failed · 2 a request that cannot be meant · 3 not signed in, or not
+allowed · 4 budget or grant exhausted · 5 the service does not answer.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from discretion import errors
+from discretion.client import Failed, Refused
+from discretion.login import NotSignedIn
+
+WRONG, USAGE, FORBIDDEN, EXHAUSTED, UNREACHABLE = 1, 2, 3, 4, 5
+
+_CODES: Final = {401: FORBIDDEN, 402: EXHAUSTED, 403: FORBIDDEN, 429: UNREACHABLE}
+
+
+def for_people(as_json: bool) -> bool:
+    return sys.stdout.isatty() and not as_json
+
+
+def show(found: Any, as_json: bool, table: Table) -> None:
+    """The table on a terminal; else the document, and nothing else."""
+    if for_people(as_json):
+        Console().print(table)
+    else:
+        typer.echo(json.dumps(found, ensure_ascii=False, default=str))
+
+
+def listed(rows: Iterable[Mapping[str, Any]], names: Sequence[str], title: str | None = None) -> Table:
+    """A line for each row; ids are not broken, for other commands need them whole."""
+    table = Table(title=title)
+    for name in names:
+        table.add_column(name, no_wrap=name != "name", overflow="fold")
+    for row in rows:
+        table.add_row(*("" if row[name] is None else str(row[name]) for name in names))
+    return table
+
+
+def facts(document: Mapping[str, Any], title: str | None = None) -> Table:
+    """A line for each thing that is known."""
+    table = Table("", "", title=title, show_header=False)
+    for name, value in document.items():
+        table.add_row(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return table
+
+
+def refuse(reason: str, code: int = USAGE) -> NoReturn:
+    typer.echo(reason, err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Whatever goes wrong is said on standard error, and its kind is the exit code."""
+    try:
+        yield
+    except NotSignedIn as unknown:
+        refuse(str(unknown), FORBIDDEN)
+    except errors.InvalidCertificate as refusal:
+        refuse(str(refusal), WRONG)
+    except errors.Refusal as refusal:
+        refuse(str(refusal))
+    except Failed as failed:
+        refuse(str(failed), WRONG)
+    except Refused as refused:
+        refuse(str(refused), UNREACHABLE if refused.status >= 500 else _CODES.get(refused.status, USAGE))
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL):
+        refuse("That is no address of a service; it begins with http:// or https://.")
+    except httpx.TransportError:
+        refuse("The service does not answer; check its address, and that it is running.", UNREACHABLE)
+    except OSError as trouble:
+        refuse(f"Cannot use {trouble.filename}: {trouble.strerror}.")

@@ -1,0 +1,167 @@
+// What every page is made of.
+
+import { fresh, h, replace, say, svg } from "/assets/dom.js";
+import { Problem } from "/assets/api.js";
+import * as words from "/assets/words.js";
+
+export function page(title, ...content) {
+  return { title, body: h("div", {}, h("h1", {}, title), content) };
+}
+
+export function card(title, ...content) {
+  const id = fresh("card");
+  return h("section", { class: "card", "aria-labelledby": title ? id : null }, title ? h("h2", { id }, title) : null, content);
+}
+
+export function link(address, ...content) {
+  return h("a", { href: `#/${address}` }, content);
+}
+
+export function badge(state) {
+  return h("span", { class: `badge ${state}` }, words.STATES[state] || state);
+}
+
+export function button(label, act, properties = {}) {
+  const made = h("button", { type: "button", ...properties }, label);
+  made.addEventListener("click", () => busy(made, act));
+  return made;
+}
+
+// A button that works cannot be pressed twice; what goes wrong is told beside it.
+export async function busy(made, act) {
+  made.disabled = true;
+  made.setAttribute("aria-busy", "true");
+  const old = made.parentElement && made.parentElement.querySelector(":scope > .sorry");
+  if (old) old.remove();
+  try {
+    await act(made);
+  } catch (problem) {
+    made.insertAdjacentElement("afterend", sorry(problem));
+  } finally {
+    made.disabled = false;
+    made.removeAttribute("aria-busy");
+  }
+}
+
+export function field(label, input, hint = null) {
+  const id = fresh("field");
+  input.id = id;
+  if (hint) input.setAttribute("aria-describedby", `${id}-hint`);
+  return h("div", { class: "field" }, h("label", { for: id }, label), input, hint ? h("p", { class: "hint", id: `${id}-hint` }, hint) : null);
+}
+
+// `columns`: [heading, cell(row)] or [heading, cell(row), "number"].
+export function table(columns, rows, caption) {
+  const cells = (row) => columns.map(([, cell, kind]) => h("td", { class: kind }, cell(row)));
+  return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {}, h("caption", {}, caption),
+      h("thead", {}, h("tr", {}, columns.map(([heading, , kind]) => h("th", { scope: "col", class: kind }, heading)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, cells(row))))));
+}
+
+// Never an empty page without a word about why, and what to do.
+export function empty(...content) {
+  return h("div", { class: "empty" }, content);
+}
+
+export function facts(...pairs) {
+  return h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+export function copied(text) {
+  const made = h("button", { type: "button", class: "copy", "aria-label": `Copy ${text}` }, h("code", {}, text));
+  made.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say("Copied.");
+    } catch {
+      say("This browser does not let pages copy; select the text and copy it yourself.");
+    }
+  });
+  return made;
+}
+
+// A budget as a bar, with the same numbers as text for who does not see it.
+export function budgetBar(budget) {
+  const [total, charged, reserved] = [budget.total, budget.charged, budget.reserved].map(words.nano);
+  const share = (part) => (total === 0n ? 0 : Number((part * 100000n) / total) / 1000);
+  const label = `charged ${budget.charged}, reserved ${budget.reserved}, remaining ${budget.remaining} of ρ = ${budget.total}`;
+  const segment = (from, size, kind) => svg("rect", { x: `${from}%`, y: 0, width: `${size}%`, height: 14, class: kind });
+  return h("figure", { class: "budget" },
+    svg("svg", { role: "img", "aria-label": label, width: "100%", height: 14 },
+      svg("rect", { width: "100%", height: 14, class: "remaining" }),
+      segment(0, share(charged), "charged"), segment(share(charged), share(reserved), "reserved")),
+    h("figcaption", {},
+      h("span", { class: "key charged" }, `charged ${budget.charged}`),
+      h("span", { class: "key reserved" }, `reserved ${budget.reserved}`),
+      h("span", { class: "key remaining" }, `remaining ${budget.remaining}`),
+      h("span", { class: "quiet" }, `of ρ = ${budget.total}; ${words.inEpsilon(budget.epsilon, "total")} if all of it is spent`)));
+}
+
+export function progress(share, label) {
+  return h("progress", { max: "1", value: share, "aria-label": label }, words.percent(share));
+}
+
+const ADVICE = {
+  0: "Nothing was changed unless the page says so.",
+  401: "Sign in again; what you see may have changed meanwhile.",
+  403: "Another role may; ask the administrator for a key of that role.",
+  404: "It does not exist, or it is not yours to see. Check the address, or go back to the overview.",
+  409: "Somebody or something else changed it. Load the page again.",
+  413: "Ask the operator to raise the limit, or send less.",
+  429: "Wait a few seconds, then try again.",
+  503: "The operator can see the reason in /readyz and in the log.",
+};
+
+// What happened and what to do, never a raw error.
+export function sorry(problem) {
+  if (!(problem instanceof Problem)) {
+    console.error(problem);
+    problem = new Problem(-1, "page", "This page failed. Load it again; if that does not help, use the command line.");
+  }
+  const advice = ADVICE[problem.status];
+  const listed = [...(problem.body.fields || []), ...(problem.body.problems || [])];
+  return h("div", { class: "sorry", role: "alert" },
+    h("p", {}, problem.message), advice ? h("p", { class: "quiet" }, advice) : null,
+    listed.length ? problems(listed) : null);
+}
+
+// The rows of an upload, or the fields of a form, that were refused.
+function problems(listed) {
+  const columns = [...new Set(listed.flatMap(Object.keys))].filter((name) => listed.some((one) => one[name] !== null));
+  return table(columns.map((name) => [name, (row) => String(row[name] ?? "")]), listed, "What to mend");
+}
+
+// A last question before what cannot be undone; resolves to whether the answer was yes.
+export function confirm(title, content, yes) {
+  return new Promise((resolve) => {
+    const id = fresh("dialog");
+    const dialog = h("dialog", { "aria-labelledby": id },
+      h("h2", { id }, title), content,
+      h("div", { class: "row" },
+        h("button", { type: "button", class: "primary", onclick: () => dialog.close("yes") }, yes),
+        h("button", { type: "button", onclick: () => dialog.close("no") }, "Go back")));
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+// A part of the page that is fetched: says that it is, shows it, or says why not. Returns a way to fetch it again.
+export function fetched(element, make) {
+  const run = async () => {
+    element.setAttribute("aria-busy", "true");
+    try {
+      replace(element, await make());
+    } catch (problem) {
+      if (problem.name !== "AbortError") replace(element, sorry(problem));
+    } finally {
+      element.removeAttribute("aria-busy");
+    }
+  };
+  run();
+  return run;
+}

@@ -1,0 +1,417 @@
+"""Rows from whatever people keep them in: the same rows give the same upload, and what cannot be meant is refused."""
+
+import dataclasses
+import io
+import json
+from typing import Any
+
+import minari
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discretion import datasets, errors, frames, sources
+from discretion.columns import Outcome
+from discretion.learning import documents
+from tests import uploading
+
+DISCRETE = {
+    "horizon": 4,
+    "states": {"kind": "discrete", "count": 5},
+    "actions": {"count": 6},
+    "reward": {"low": 0, "high": 1},
+}
+VECTOR = DISCRETE | {"states": {"kind": "vector", "columns": ["age", "dose"], "bounds": [[0, 100], [-1, 1]]}}
+OWN = {"unit": "stay", "step": "hour", "state": "cluster", "action": "choice", "reward": "gain"}
+
+
+def table(lengths: list[int], seed: int = 0, first: int = 1) -> pa.Table:
+    """Stays of these lengths under names of their own, with a column that nobody asked for."""
+    draw, rows = np.random.default_rng(seed), sum(lengths)
+    return pa.table(
+        {
+            "stay": pa.array(np.repeat(np.arange(len(lengths)), lengths)).cast(pa.string()),
+            "hour": np.concatenate([np.arange(first, first + length) for length in lengths]),
+            "cluster": draw.integers(5, size=rows),
+            "choice": draw.integers(6, size=rows),
+            "gain": draw.random(rows).round(3),
+            "secret": pa.array(["must not be sent"] * rows),
+        }
+    )
+
+
+def sent(source: Any, columns: Any = None, dataset: Any = DISCRETE, **more: Any) -> pa.Table:
+    """What arrives, read as Parquet."""
+    body = frames.parquet(frames.converted(sources.of(source), dataset, columns, **more))
+    return pyarrow.parquet.read_table(io.BytesIO(b"".join(body)))
+
+
+def written(rows: pa.Table, ending: str, folder: Any) -> Any:
+    path = folder / f"rows{ending}"
+    if ending == ".csv":
+        pyarrow.csv.write_csv(rows, path)
+    elif ending == ".ndjson":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows.to_pylist()))
+    else:
+        pyarrow.parquet.write_table(rows, path)
+    return path
+
+
+class Exchanged:
+    """A dataframe that knows the interchange protocol and nothing else."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    def __dataframe__(self, *_: Any, **__: Any) -> Any:
+        return self._rows.__dataframe__()
+
+
+KINDS = {
+    "arrow": lambda rows: rows,
+    "reader": lambda rows: rows.to_reader(),
+    "pandas": lambda rows: rows.to_pandas(),
+    "pandas index": lambda rows: rows.to_pandas().set_index("stay"),
+    "polars": polars.from_arrow,
+    "exchanged": Exchanged,
+    "arrays": lambda rows: {name: rows.column(name).to_numpy() for name in rows.column_names},
+}
+LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=30)
+
+
+class TestEveryKind:
+    @given(lengths=LENGTHS, seed=st.integers(0, 99), kind=st.sampled_from(sorted(KINDS)))
+    @settings(deadline=None)
+    def test_gives_the_same_rows_and_nothing_else(self, lengths, seed, kind):
+        rows = table(lengths, seed)
+        found = sent(KINDS[kind](rows), OWN)
+        assert found.column_names == ["unit", "step", "state", "action", "reward"]
+        assert found.to_pylist() == sent(rows, OWN).to_pylist()
+        assert found.column("reward").to_pylist() == rows.column("gain").to_pylist()
+
+    @pytest.mark.parametrize("ending", [".csv", ".ndjson", ".parquet"])
+    def test_files_do_too(self, ending, tmp_path):
+        rows = table([3, 1, 4])
+        assert sent(written(rows, ending, tmp_path), OWN).to_pylist() == sent(rows, OWN).to_pylist()
+        assert sent(str(tmp_path / f"rows{ending}"), OWN).num_rows == 8
+
+    @pytest.mark.parametrize("kind", sorted(KINDS))
+    def test_over_many_slices(self, kind, monkeypatch):
+        monkeypatch.setattr(sources, "ROWS", 7)
+        rows = table([4, 3, 2, 1] * 10)
+        found = sent(KINDS[kind](rows), OWN)
+        assert found.column("unit").to_pylist() == rows.column("stay").to_pylist()
+
+    def test_what_is_sent_is_what_the_service_stores(self, tmp_path):
+        rows = sent(table([4, 2, 3, 4]), OWN)
+        schema, _ = documents.schema_of(DISCRETE)
+        body = frames.parquet(frames.converted(sources.of(rows), DISCRETE))
+        datasets.accept(body, uploading.PARQUET, schema, tmp_path / "set")
+        records = [
+            record
+            for unit in uploading.stored(tmp_path / "set", schema).values()
+            for stay in unit
+            for record in stay[0]
+        ]
+        names = ("state", "action", "reward")
+        assert sorted(records) == sorted(tuple(row[name] for name in names) for row in rows.to_pylist())
+
+    def test_categories_and_numbers_with_gaps_are_read_as_what_they_are(self):
+        frame = table([2, 2]).to_pandas()
+        frame["stay"] = frame["stay"].astype("category")
+        frame["cluster"] = [0.0, None, 2.0, 3.0]
+        found = sent(frame, OWN)
+        assert found.column("unit").to_pylist() == ["0", "0", "1", "1"]
+        assert found.column("state").to_pylist() == [0, None, 2, 3]
+
+    def test_names_keep_their_zeros(self, tmp_path):
+        (tmp_path / "a.csv").write_text("unit,step,state,action,reward\n007,1,0,0,1\n")
+        assert sent(tmp_path / "a.csv").column("unit").to_pylist() == ["007"]
+
+
+class TestStays:
+    @given(lengths=LENGTHS, first=st.integers(0, 1), slice_rows=st.integers(1, 9))
+    @settings(deadline=None)
+    def test_without_an_id_begin_where_the_step_falls_back(self, lengths, first, slice_rows):
+        rows = table(lengths, first=first).drop_columns("stay")
+        columns = {name: own for name, own in OWN.items() if name != "unit"}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sources, "ROWS", slice_rows)
+            found = sent(rows, columns)
+        assert found.column("unit").to_pylist() == [
+            str(number) for number, length in enumerate(lengths, 1) for _ in range(length)
+        ]
+        assert found.column("step").to_pylist() == [step for length in lengths for step in range(1, length + 1)]
+
+    def test_an_id_can_be_left_out_by_name(self):
+        rows = table([2, 2]).rename_columns(["unit", "step", "state", "action", "reward", "secret"])
+        assert set(sent(rows, {"unit": None}).column("unit").to_pylist()) == {"1", "2"}
+
+    def test_rows_out_of_order_are_refused_by_row(self):
+        rows = table([4]).set_column(1, "hour", pa.array([1, 2, 3, 2]))
+        with pytest.raises(errors.InvalidSource, match="Row 4: 'hour', for 'unit', falls"):
+            sent(rows, OWN | {"unit": None})
+
+    def test_steps_that_begin_elsewhere_are_refused(self):
+        with pytest.raises(errors.InvalidSource, match=r"Row 1: 'hour', for 'step', .*0 or 1"):
+            sent(table([3], first=2), OWN)
+
+
+class TestDoses:
+    def test_several_columns_are_one_action(self):
+        rows = (
+            table([3, 3]).append_column("iv", pa.array([0, 0, 1, 1, 2, 2])).append_column("vaso", pa.array([0, 1] * 3))
+        )
+        found = sent(rows, OWN | {"action": ("iv", "vaso")}, levels=(3, 2))
+        assert found.column("action").to_pylist() == [0, 1, 2, 3, 4, 5]
+
+    def test_a_level_that_is_none_is_refused_and_never_read_as_another_action(self):
+        rows = table([2]).append_column("iv", pa.array([0, 0])).append_column("vaso", pa.array([1, 2]))
+        with pytest.raises(errors.InvalidSource, match=r"Row 2: 'vaso', for 'action', .* 2 levels, .*from 0 to 1"):
+            sent(rows, OWN | {"action": ("iv", "vaso")}, levels=(3, 2))
+
+    @pytest.mark.parametrize(
+        ("levels", "words"), [(None, "how many levels"), ((3,), "how many"), ((5, 5), "25 actions")]
+    )
+    def test_their_numbers_of_levels_must_fit(self, levels, words):
+        with pytest.raises(errors.InvalidSource, match=words):
+            sent(table([2]), OWN | {"action": ("choice", "cluster")}, levels=levels)
+
+
+class TestOutcomes:
+    @pytest.mark.parametrize(
+        ("ends", "good"),
+        [([0, 0, 1, 1], 0), ([False, False, True, True], False), (["home", "home", "died", "died"], "home")],
+    )
+    def test_the_good_end_earns_the_most_that_is_declared(self, ends, good):
+        rows = table([2, 2]).append_column("ended", pa.array(ends))
+        found = sent(rows, OWN_WITHOUT_REWARD, outcome=Outcome("ended", good))
+        assert found.column("outcome").to_pylist() == [1.0, 1.0, 0.0, 0.0]
+        assert "reward" not in found.column_names
+
+    def test_both_bounds_of_the_schema_are_kept(self):
+        dataset = DISCRETE | {"reward": {"low": -5, "high": 9}, "return": {"low": -1, "high": 10}}
+        rows = table([1, 1]).append_column("died", pa.array([0, 1]))
+        found = sent(rows, OWN_WITHOUT_REWARD, dataset, outcome=Outcome("died", good=0))
+        assert found.column("outcome").to_pylist() == [9.0, -1.0]
+
+    def test_in_a_file_of_text_too_and_where_it_is_said_once(self, tmp_path):
+        (tmp_path / "a.csv").write_text("unit,step,state,action,died\na,1,0,0,\na,2,0,0,1\nb,1,0,0,0\n")
+        found = sent(tmp_path / "a.csv", outcome=Outcome("died", good=0))
+        assert found.column("outcome").to_pylist() == [None, 0.0, 1.0]
+
+    @pytest.mark.parametrize(
+        ("ends", "good", "words"), [([0, 1, 2], 0, "Row 3: .* third"), ([0, 1, 1], "home", "as it stands")]
+    )
+    def test_a_third_end_or_one_that_cannot_be_is_refused(self, ends, good, words):
+        rows = table([1, 1, 1]).append_column("ended", pa.array(ends))
+        with pytest.raises(errors.InvalidSource, match=words):
+            sent(rows, OWN_WITHOUT_REWARD, outcome=Outcome("ended", good))
+
+    def test_with_rewards_beside_it_is_refused(self):
+        with pytest.raises(errors.InvalidSource, match="not both"):
+            sent(table([1]), OWN, outcome=Outcome("choice", good=0))
+
+
+OWN_WITHOUT_REWARD = {name: own for name, own in OWN.items() if name != "reward"}
+
+
+class TestVectors:
+    ROWS = table([2, 1]).append_column("years", pa.array([50, 51, 7])).append_column("mg", pa.array([0.5, None, -1.0]))
+
+    @pytest.mark.parametrize("named", [{"age": "years", "dose": "mg"}, {"state": ("years", "mg")}])
+    def test_columns_are_named_one_by_one_or_in_their_order(self, named):
+        columns = {name: own for name, own in OWN.items() if name != "state"} | named
+        found = sent(self.ROWS, columns, VECTOR)
+        assert found.select(["age", "dose"]).to_pylist()[0] == {"age": 50.0, "dose": 0.5}
+        assert found.column("dose").to_pylist() == [0.5, None, -1.0]
+
+    def test_rows_of_an_array_are_states(self):
+        arrays = {"unit": ["a", "a"], "step": [1, 2], "action": [0, 1], "reward": [0.0, 1.0]}
+        found = sent(arrays | {"measured": np.array([[50, 0.5], [51, np.nan]])}, {"state": "measured"}, VECTOR)
+        assert found.select(["age", "dose"]).to_pylist() == [{"age": 50.0, "dose": 0.5}, {"age": 51.0, "dose": None}]
+
+    def test_too_few_columns_are_refused(self):
+        with pytest.raises(errors.InvalidSource, match="2 columns, for age, dose"):
+            sent(self.ROWS, OWN | {"state": ("years",)}, VECTOR)
+        with pytest.raises(errors.InvalidSource, match="Say which column holds 'dose'"):
+            sent(self.ROWS, {name: own for name, own in OWN.items() if name != "state"} | {"age": "years"}, VECTOR)
+        with pytest.raises(errors.InvalidSource, match="as long as a state"):
+            sent({"unit": ["a"], "step": [1], "action": [0], "reward": [0.0], "state": np.ones((1, 1))}, None, VECTOR)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("columns", "words"),
+        [
+            ({}, "Say which column holds 'step'"),
+            (OWN | {"heart": "rate"}, "'heart' is no column of this dataset's uploads; they are unit, step"),
+            (OWN | {"state": "kluster"}, "no column 'kluster'; it has stay, hour"),
+            (OWN_WITHOUT_REWARD, "Say which column holds 'reward'.*or give outcome="),
+            (OWN | {"state": ("cluster", "choice")}, "Name one column for 'state'"),
+            (OWN | {"state": "secret"}, "Row 1: 'secret', for 'state', is not a whole number"),
+            (OWN | {"state": "gain"}, "Row 1: 'gain', for 'state', is not a whole number"),
+            (OWN | {"outcome": "gain"}, "rewards and outcomes"),
+        ],
+    )
+    def test_says_what_to_do(self, columns, words):
+        with pytest.raises(errors.InvalidSource, match=words):
+            sent(table([3]), columns)
+
+    def test_a_type_that_holds_no_numbers_is_named(self):
+        rows = table([1]).append_column("when", pa.array([pandas.Timestamp("2020-01-01")]))
+        with pytest.raises(errors.InvalidSource, match="'reward' must be a number, and 'when' holds timestamp"):
+            sent(rows, OWN | {"reward": "when"})
+
+    @pytest.mark.parametrize("source", [object(), 7, polars.LazyFrame({"a": [1]}), {"a": 3}, {"a": [1], "b": [1, 2]}])
+    def test_what_holds_no_rows(self, source):
+        with pytest.raises(errors.InvalidSource):
+            sent(source, OWN)
+
+    def test_a_table_without_rows(self):
+        with pytest.raises(errors.InvalidSource, match="no rows"):
+            sent(table([1]).slice(0, 0), OWN)
+
+    @pytest.mark.parametrize(
+        ("name", "content"), [("a.csv", b'a,"b\n\xff'), ("a.ndjson", b"null\n"), ("a.parquet", b"PAR1")]
+    )
+    def test_a_damaged_file(self, tmp_path, name, content):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(errors.InvalidSource, match=name):
+            sent(tmp_path / name, OWN)
+        with pytest.raises(errors.InvalidSource, match="Cannot read"):
+            sent(tmp_path / f"other-{name}", OWN)
+
+
+# --- datasets of reinforcement learning ---
+
+
+@dataclasses.dataclass
+class Episode:
+    """As d3rlpy has it: rewards and discrete observations as columns, one flag for the whole episode."""
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    terminated: bool
+
+
+@dataclasses.dataclass
+class MDPDataset:
+    episodes: list[Episode]
+
+
+def made_of(observations: Any, ended: bool) -> Any:
+    steps = len(observations) - 1
+    return minari.EpisodeData(
+        id=0,
+        observations=observations,
+        actions=np.arange(steps) % 2,
+        rewards=np.linspace(0, 1, steps),
+        terminations=np.arange(steps) == (steps - 1 if ended else steps),
+        truncations=np.arange(steps) == (steps if ended else steps - 1),
+        infos={},
+    )
+
+
+class Minari:
+    """What `minari.MinariDataset.iterate_episodes` gives, without a store."""
+
+    def __init__(self, *episodes: Any) -> None:
+        self._episodes = episodes
+
+    def iterate_episodes(self) -> Any:
+        return iter(self._episodes)
+
+
+class TestMinari:
+    def test_an_episode_is_a_unit_and_one_that_was_cut_says_what_came_next(self):
+        found = sent(Minari(made_of(np.array([0, 1, 2]), ended=True), made_of(np.array([3, 4]), ended=False)))
+        assert found.column("unit").to_pylist() == ["1", "1", "2"]
+        assert found.column("step").to_pylist() == [1, 2, 1]
+        assert found.column("state").to_pylist() == [0, 1, 3]
+        assert found.column("terminated").to_pylist() == [False, True, False]
+        assert found.column("next_state").to_pylist() == [None, None, 4]
+
+    def test_rows_and_dictionaries_of_observations_are_vectors(self):
+        rows = np.array([[1.0, 0.5], [2.0, 0.25], [3.0, 0.0]])
+        named = {"age": rows[:, 0], "dose": rows[:, 1]}
+        by_row, by_name = (sent(Minari(made_of_vectors(given)), None, VECTOR) for given in (rows, named))
+        assert by_row.to_pylist() == by_name.to_pylist()
+        assert by_row.column("next_age").to_pylist() == [None, 3.0]
+
+    @pytest.mark.filterwarnings("ignore::UserWarning")  # it would like to know more about the dataset
+    def test_a_real_dataset_is_read(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+        buffers: list[Any] = []
+        for length in (3, 2):
+            buffer = minari.data_collector.EpisodeBuffer(
+                id=len(buffers),
+                observations=list(range(length + 1)),
+                actions=[0] * length,
+                rewards=[1.0] * length,
+                terminations=[False] * (length - 1) + [True],
+                truncations=[False] * length,
+            )
+            buffers.append(buffer)
+        made = minari.create_dataset_from_buffers(
+            "ward/test-v0",
+            buffers,
+            observation_space=spaces.Discrete(5),
+            action_space=spaces.Discrete(6),
+            data_format="arrow",
+        )
+        found = sent(made)
+        assert found.column("state").to_pylist() == [0, 1, 2, 0, 1]
+        assert found.column("step").to_pylist() == [1, 2, 3, 1, 2]
+
+
+def made_of_vectors(observations: Any) -> Any:
+    return dataclasses.replace(made_of(np.zeros(3), ended=False), observations=observations)
+
+
+class TestD3rlpy:
+    def test_an_episode_is_a_unit(self):
+        column = np.array([[0], [1], [2]])
+        ended, cut = (Episode(column, column, np.ones((3, 1)), flag) for flag in (True, False))
+        found = sent(MDPDataset([ended, cut]))
+        assert found.column("state").to_pylist() == [0, 1, 2, 0, 1, 2]
+        assert found.column("terminated").to_pylist() == [False, False, True, False, False, False]
+        assert found.column("next_state").null_count == 6
+
+    def test_several_doses_of_an_action_are_one(self):
+        actions = np.array([[2, 1], [0, 1]])
+        found = sent(MDPDataset([Episode(np.zeros((2, 1)), actions, np.ones((2, 1)), True)]), levels=(3, 2))
+        assert found.column("action").to_pylist() == [5, 1]
+
+    def test_what_is_no_row_of_numbers_is_refused(self):
+        for observations in (np.zeros((2, 3, 3)), (np.zeros(2), np.zeros(2))):
+            with pytest.raises(errors.InvalidSource, match="Observations"):
+                sent(MDPDataset([Episode(observations, np.zeros(2), np.zeros(2), True)]))
+        with pytest.raises(errors.InvalidSource, match="Episode 1 has no steps"):
+            sent(MDPDataset([Episode(np.zeros((0, 1)), np.zeros(0), np.zeros(0), True)]))
+
+
+class TestD4rl:
+    def test_four_arrays_are_cut_into_episodes(self, monkeypatch):
+        arrays = {
+            "observations": np.array([0, 1, 2, 3, 4, 0]),
+            "actions": np.zeros(6, int),
+            "rewards": np.ones(6),
+            "terminals": np.array([0, 1, 0, 0, 0, 0]),
+            "timeouts": np.array([0, 0, 0, 1, 0, 0]),
+            "next_observations": np.array([1, 0, 3, 4, 0, 1]),
+        }
+        monkeypatch.setattr(sources, "ROWS", 4)
+        found = sent(arrays)
+        assert found.column("unit").to_pylist() == ["1", "1", "2", "2", "3", "3"]
+        assert found.column("step").to_pylist() == [1, 2, 1, 2, 1, 2]
+        assert found.column("terminated").to_pylist() == [False, True, False, False, False, False]
+        assert found.column("next_state").to_pylist() == [None, None, None, 4, None, None]

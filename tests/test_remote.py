@@ -1,0 +1,285 @@
+"""The commands that speak to a service, as a person and as a script call them."""
+
+import json
+import os
+import pty
+import re
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from discretion import cli, login, settings
+from discretion.remote import connection
+from tests import services
+
+SCHEMA = services.TABULAR
+RHO = ("--rho", "0.5")
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody at a shell, with a home of their own."""
+
+    client: services.Client
+    service: services.Service
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"XDG_CONFIG_HOME": str(self.home), "HOME": str(self.home)}
+
+    def run(self, *arguments: str, typed: str = "", **more: str) -> Result:
+        """Piped; no token may show, whatever happens."""
+        done = CliRunner().invoke(cli.app, list(arguments), input=typed, env=self.environment | more)
+        assert self.client.token not in done.output
+        return done
+
+    def said(self, *arguments: str) -> Any:
+        """The one JSON document on standard output."""
+        done = self.run(*arguments)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    def sign_in(self) -> Result:
+        return self.run("login", self.service.url, typed=self.client.token + "\n")
+
+    def at_a_terminal(self, *arguments: str, typed: str = "") -> tuple[int, str]:
+        """What a person would see; every stream is a terminal."""
+        ours, theirs = pty.openpty()
+        environment = os.environ | self.environment | {"COLUMNS": "200", "TERM": "xterm"}
+        command = [sys.executable, "-m", "discretion", *arguments]
+        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+            os.close(theirs)
+            seen = _seen(ours, process, typed)
+            os.close(ours)
+        assert self.client.token not in seen
+        return process.returncode, seen
+
+
+def _seen(terminal: int, process: subprocess.Popen[bytes], typed: str) -> str:
+    seen = b""
+    while True:
+        try:
+            if not (part := os.read(terminal, 65536)):
+                break
+        except OSError:  # the other side is gone
+            break
+        seen += part
+        if typed and seen.rstrip().endswith(b":"):
+            line = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            assert typed.encode() not in line or len(typed) < 5
+            os.write(terminal, f"{typed}\n".encode())
+            typed = ""
+    return seen.decode()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """One of our own: commands do not see which database is behind the API."""
+    with services.serve(tmp_path_factory.mktemp("service"), requests_per_second=100_000) as running:
+        yield running
+
+
+@pytest.fixture
+def people(service, tmp_path):
+    """A custodian and an analyst, both signed in."""
+    made = {}
+    for role in ("custodian", "analyst"):
+        made[role] = Person(service.key(role), service, tmp_path / role)
+        made[role].home.mkdir()
+        assert made[role].sign_in().exit_code == 0
+    return made
+
+
+@pytest.fixture
+def dataset(people, tmp_path):
+    """Fifty patients, uploaded and granted from the shell."""
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    (tmp_path / "rows.csv").write_bytes(services.csv(50))
+    custodian = people["custodian"]
+    made = custodian.said("datasets", "create", "icu", str(tmp_path / "schema.json"), "--rho", "2")["id"]
+    assert custodian.said("upload", made, str(tmp_path / "rows.csv"))["units"] == 50
+    grant = custodian.said("grants", "add", made, people["analyst"].client.id, "1.5")
+    assert [found["id"] for found in custodian.said("grants", "list", made)] == [grant["id"]]
+    return made
+
+
+class TestLogin:
+    def test_keeps_the_token_where_only_its_owner_reads_it(self, people):
+        folder = people["analyst"].home / "discretion"
+        (kept,) = folder.iterdir()
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert json.loads(kept.read_text())["token"] == people["analyst"].client.token
+
+    def test_asks_for_it_without_showing_it(self, people):
+        analyst = people["analyst"]
+        analyst.run("logout")
+        code, seen = analyst.at_a_terminal("login", analyst.service.url, typed=analyst.client.token)
+        assert code == 0, seen
+        assert analyst.run("datasets").exit_code == 0
+
+    def test_takes_no_token_as_an_argument(self, people):
+        analyst = people["analyst"]
+        done = CliRunner().invoke(
+            cli.app, ["login", analyst.service.url, analyst.client.token], env=analyst.environment
+        )
+        assert done.exit_code == 2
+
+    @pytest.mark.parametrize("typed", ["dk_nonsense\n", "\n", "", "tökén\n"])
+    def test_a_token_that_opens_nothing_is_not_kept(self, people, typed):
+        analyst = people["analyst"]
+        analyst.run("logout")
+        assert analyst.run("login", analyst.service.url, typed=typed).exit_code == 3
+        assert list((analyst.home / "discretion").iterdir()) == []
+
+    def test_a_role_without_datasets_can_sign_in(self, service, tmp_path):
+        auditor = Person(service.key("auditor"), service, tmp_path)
+        assert auditor.sign_in().exit_code == 0
+        assert auditor.run("datasets").exit_code == 3
+
+    def test_after_logout_nothing_is_left(self, people):
+        analyst = people["analyst"]
+        assert analyst.run("logout").exit_code == 0
+        done = analyst.run("datasets")
+        assert done.exit_code == 3
+        assert done.stdout == ""
+        assert "discretion login" in done.stderr
+
+    def test_a_file_that_others_can_read_is_refused(self, people):
+        (kept,) = (people["analyst"].home / "discretion").iterdir()
+        kept.chmod(0o644)
+        done = people["analyst"].run("datasets")
+        assert done.exit_code == 2
+        assert "chmod 600" in done.stderr
+
+
+class TestEnvironment:
+    def test_goes_before_what_is_kept(self, service, tmp_path):
+        custodian = service.key("custodian")
+        stranger = Person(custodian, service, tmp_path)
+        named = {"DISCRETION_URL": service.url, "DISCRETION_TOKEN": custodian.token}
+        assert stranger.run("datasets", **named).exit_code == 0
+        (tmp_path / "token").write_text(custodian.token)
+        filed = {"DISCRETION_URL": service.url, "DISCRETION_TOKEN_FILE": str(tmp_path / "token")}
+        assert stranger.run("datasets", **filed).exit_code == 0
+
+    def test_a_kept_token_is_shown_to_no_other_address(self, people):
+        done = people["analyst"].run("datasets", DISCRETION_URL="http://127.0.0.1:9")
+        assert done.exit_code == 3
+
+    def test_its_names_do_not_keep_a_service_from_starting(self):
+        assert settings.read({"DISCRETION_URL": "http://x", "DISCRETION_TOKEN_FILE": "/x"}).port == 8000
+
+    def test_a_login_never_shows_its_token(self):
+        assert "secret" not in repr(login.Login("http://x", "secret"))
+
+
+class TestExitCodes:
+    def test_say_why(self, people, dataset):
+        analyst = people["analyst"]
+        assert analyst.run("datasets", "show", "ds_0000000000000000000000").exit_code == 2
+        assert analyst.run("plan", dataset, "--rho", "much").exit_code == 2
+        assert analyst.run("grants", "add", dataset, "key_1", "1").exit_code == 3
+        greedy = analyst.run("train", dataset, "--rho", "1.75", "--yes")
+        assert (greedy.exit_code, greedy.stdout) == (4, "")
+        assert "1.5 left" in greedy.stderr
+        away = {"DISCRETION_URL": "http://127.0.0.1:9", "DISCRETION_TOKEN": "dk_x"}
+        assert analyst.run("datasets", **away).exit_code == 5
+        assert analyst.run("datasets", **(away | {"DISCRETION_URL": "ftp://x"})).exit_code == 2
+
+    def test_spending_needs_a_yes_where_nobody_can_be_asked(self, people, dataset):
+        done = people["analyst"].run("train", dataset, *RHO)
+        assert done.exit_code == 2
+        assert "costs ρ = 0.5" in done.stderr
+        assert "1.5 left" in done.stderr
+        assert "--yes" in done.stderr
+        assert people["analyst"].said("budget", dataset)["charged"] == "0"
+
+    def test_an_upload_that_is_refused_names_its_rows(self, people, tmp_path):
+        (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+        (tmp_path / "rows.csv").write_text("unit,step,state,action,reward\na,1,9,0,0\n")
+        made = people["custodian"].said("datasets", "create", "x", str(tmp_path / "schema.json"), "--rho", "1")["id"]
+        done = people["custodian"].run("upload", made, str(tmp_path / "rows.csv"))
+        assert done.exit_code == 2
+        assert "row 1, column state" in done.stderr
+
+
+class TestJourney:
+    def test_from_a_plan_to_a_policy_that_decides_and_verifies(self, people, dataset, tmp_path):
+        analyst = people["analyst"]
+        assert [found["id"] for found in analyst.said("datasets")] == [dataset]
+        assert analyst.said("datasets", "show", dataset, "--json")["units"] == 50
+        assert analyst.said("plan", dataset, *RHO)["rho"] == "0.5"
+        assert [found["twin"] for found in analyst.said("rehearse", dataset, *RHO, "--twins", "2")] == [0, 1]
+        trained = analyst.said("train", dataset, *RHO, "--half", "first", "--yes", "--key", "mine")
+        assert trained["state"] == "released"
+        again = analyst.said("train", dataset, *RHO, "--half", "first", "--yes", "--key", "mine", "--no-wait")
+        assert again["id"] == trained["id"]
+        assert analyst.said("budget", dataset)["charged"] == "0.5"
+
+        policy = trained["policy"]
+        assert [found["id"] for found in analyst.said("policies")] == [policy]
+        papers = analyst.said("policies", "download", policy, "--out", str(tmp_path / "papers"))
+        asked = ("--step", "1", "--state", "2")
+        assert analyst.said("decide", policy, *asked) == analyst.said("decide", papers["policy"], *asked)
+        verified = analyst.run("verify", papers["policy"], papers["certificate"], "--keys", papers["keys"])
+        assert verified.exit_code == 0
+        judged = analyst.said(
+            "evaluate", policy, "--rho", "0.25", "--half", "second", "--yes", "--out", str(tmp_path / "r")
+        )
+        assert judged["report"]["found"]["low"] <= judged["report"]["found"]["high"]
+        assert (tmp_path / "r" / "report.json").exists()
+        assert people["custodian"].said("datasets", "retire", dataset, "--yes")["state"] == "retired"
+
+    def test_a_table_of_a_hospitals_own_is_uploaded(self, people, tmp_path):
+        (tmp_path / "schema.json").write_text(json.dumps(SCHEMA | {"actions": {"count": 4}}))
+        (tmp_path / "rows.csv").write_text("bloc,cluster,iv,vaso,died\n1,0,0,1,0\n2,1,1,1,0\n1,3,0,0,1\n")
+        custodian = people["custodian"]
+        made = custodian.said("datasets", "create", "x", str(tmp_path / "schema.json"), "--rho", "1")["id"]
+        named = ("--column", "step=bloc", "--column", "state=cluster", "--column", "action=iv,vaso", "--levels", "2,2")
+        ended = ("--outcome", "died", "--good", "0")
+        found = custodian.said("upload", made, str(tmp_path / "rows.csv"), *named, *ended)
+        assert found == {"units": 2, "trajectories": 2, "transitions": 3}
+
+
+class TestTerminal:
+    def test_shows_tables_and_asks_before_it_spends(self, people, dataset):
+        analyst = people["analyst"]
+        code, seen = analyst.at_a_terminal("datasets")
+        assert code == 0
+        assert dataset in seen
+        assert "│" in seen
+        code, seen = analyst.at_a_terminal("train", dataset, *RHO, typed="n")
+        assert code == 1
+        assert "This costs ρ = 0.5 for good. You have 1.5 left, 1.0 after it." in re.sub(r"\s+", " ", seen)
+        assert analyst.said("budget", dataset)["charged"] == "0"
+        code, seen = analyst.at_a_terminal("train", dataset, *RHO, typed="y")
+        assert code == 0, seen
+        assert "released" in seen
+        assert analyst.said("budget", dataset)["charged"] == "0.5"
+
+    def test_gives_json_there_too_if_it_is_asked_for(self, people, dataset):
+        _, seen = people["analyst"].at_a_terminal("budget", dataset, "--json")
+        assert json.loads(seen)["total"] == "2"
+
+
+class TestCompletion:
+    def test_offers_the_ids_that_the_service_has(self, people, dataset, monkeypatch):
+        for name, value in people["analyst"].environment.items():
+            monkeypatch.setenv(name, value)
+        assert connection.offer_datasets(dataset[:5]) == [(dataset, "icu")]
+        assert connection.offer_datasets("pol_") == []
+
+    def test_is_silent_where_there_is_none(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+        assert connection.offer_policies("") == []
+        monkeypatch.setenv("DISCRETION_URL", "http://127.0.0.1:9")
+        monkeypatch.setenv("DISCRETION_TOKEN", "dk_x")
+        assert connection.offer_policies("") == []

@@ -1,0 +1,142 @@
+"""Every page of every role: no overflow on a telephone, nothing that keeps somebody out, in light and in dark.
+
+With DISCRETION_SCREENSHOTS=build/screenshots in the environment, each is also photographed.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import ViewportSize
+
+from tests.api.hospital import Hospital
+from tests.services import Service
+from tests.web.conftest import Visits
+from tests.web.visits import Visit
+
+WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}
+NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
+SCREENS: Final[tuple[tuple[ViewportSize, Literal["light", "dark"]], ...]] = ((WIDE, "light"), (NARROW, "dark"))
+PAGES = {
+    "custodian": [
+        "",
+        "datasets",
+        "datasets/new",
+        "datasets/{dataset}",
+        "trainings",
+        "trainings/{training}",
+        "policies",
+        "policies/{policy}",
+        "evaluations/{evaluation}",
+    ],
+    "analyst": [
+        "",
+        "datasets",
+        "datasets/{dataset}",
+        "datasets/{dataset}/train",
+        "trainings",
+        "trainings/{training}",
+        "policies",
+        "policies/{policy}",
+        "policies/{policy}/evaluate",
+        "evaluations/{evaluation}",
+    ],
+    "auditor": [
+        "",
+        "audit",
+        "audit/ledgers/{dataset}",
+        "verify",
+        "policies",
+        "policies/{policy}",
+        "policies/{policy}/certificate",
+        "evaluations/{evaluation}/certificate",
+    ],
+    "admin": ["", "keys", "datasets", "datasets/{dataset}", "trainings", "audit"],
+}
+
+
+def barriers(visitor: Visit, place: str) -> list[str]:
+    found: list[dict[str, Any]] = Axe().run(visitor.page).response["violations"]
+    grave = [one for one in found if one["impact"] in ("serious", "critical")]
+    return [f"{place}: {one['id']} at {one['nodes'][0]['target']}: {one['nodes'][0]['html'][:120]}" for one in grave]
+
+
+def overflow(visitor: Visit, place: str) -> list[str]:
+    root = "document.documentElement"
+    wide, room = visitor.page.evaluate(f"[{root}.scrollWidth, {root}.clientWidth]")
+    return [f"{place}: {wide} px wide in {room}"] if wide > room else []
+
+
+def photographed(visitor: Visit, name: str) -> None:
+    if folder := os.environ.get("DISCRETION_SCREENSHOTS"):
+        visitor.page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def looked_at(visitor: Visit, place: str) -> list[str]:
+    found: list[str] = []
+    for size, scheme in SCREENS:
+        visitor.page.set_viewport_size(size)
+        visitor.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        visitor.page.wait_for_timeout(200)  # transitions, and drawings that follow the width
+        here = f"{place} ({size['width']}, {scheme})"
+        found += barriers(visitor, here) + overflow(visitor, here)
+        photographed(visitor, f"{place.replace('/', '-')}-{size['width']}-{scheme}")
+    return found
+
+
+class TestEveryPage:
+    @pytest.mark.parametrize("role", PAGES)
+    def test_can_be_read_by_everybody_on_every_screen(self, visit: Visits, hospital: Hospital, role: str):
+        visitor = visit(viewport=WIDE, color_scheme="light").sign_in(hospital.of(role))
+        found: list[str] = []
+        for page in PAGES[role]:
+            visitor.page.set_viewport_size(WIDE)
+            visitor.page.emulate_media(color_scheme="light")
+            visitor.go(page.format(**hospital.own.ids()))
+            found += looked_at(visitor, f"{role}/{page.replace('{', '').replace('}', '') or 'overview'}")
+        assert not found
+
+    def test_of_a_linear_policy_too(self, visit: Visits, hospital: Hospital):
+        visitor = visit(viewport=WIDE).sign_in(hospital.analyst, f"policies/{hospital.linear.policy}")
+        assert not looked_at(visitor, "analyst/policies-linear")
+
+    def test_for_strangers_too(self, visit: Visits, service: Service):
+        visitor = visit(viewport=WIDE)
+        visitor.page.goto(service.url)
+        visitor.page.get_by_label("Your token").wait_for()
+        assert not looked_at(visitor, "stranger/sign_in")
+
+    def test_for_who_has_nothing_yet_says_what_to_do(self, visit: Visits, service: Service):
+        for role in ("custodian", "analyst"):
+            visitor = visit(viewport=WIDE).sign_in(service.key(role))
+            for page in ("", "datasets", "trainings", "policies"):
+                visitor.go(page)
+                assert visitor.page.locator(".empty").count() >= 1, (role, page)
+                assert not looked_at(visitor, f"{role}-new/{page or 'overview'}")
+
+    def test_with_the_keyboard_the_content_comes_first(self, visit: Visits, hospital: Hospital):
+        visitor = visit().sign_in(hospital.analyst)
+        page = visitor.page
+        page.reload()
+        visitor.settle()
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+
+    def test_is_looked_at_by_something_that_sees(self, visit: Visits, service: Service):
+        """The same looks at a page that was spoilt on purpose."""
+        visitor = visit(viewport=NARROW)
+        visitor.page.goto(service.url)
+        visitor.page.get_by_label("Your token").wait_for()
+        visitor.page.evaluate(
+            """() => {
+                const [nameless, wide] = [document.createElement("button"), document.createElement("div")];
+                wide.append("x".repeat(200));
+                document.querySelector("main").append(nameless, wide);
+            }"""
+        )
+        assert [one for one in barriers(visitor, "spoilt") if "button-name" in one]
+        assert overflow(visitor, "spoilt")

@@ -1,0 +1,81 @@
+"""What happens while a page is open: restarts, cancellations, withdrawn grants. Broken uploads are the custodian's."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from tests import services
+from tests.services import Client, Service
+from tests.web.conftest import Visits
+
+
+@dataclass
+class Restartable:
+    """A service without workers, where a training stays queued, that can be stopped and started in its place."""
+
+    folder: Path
+    opened: ExitStack
+    running: Service
+
+    def start(self) -> None:
+        port = urlsplit(self.running.url).port
+        again = services.serve(self.folder, token=self.running.token, workers=0, port=port)
+        self.running = self.opened.enter_context(again)
+
+    def stop(self) -> None:
+        self.running.stop(9)
+
+    def asking(self, client: Client) -> Client:
+        """Stopping a service has closed its clients."""
+        return self.running.client(client.token, client.id, client.role)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
+    folder = tmp_path_factory.mktemp("house")
+    with ExitStack() as opened:
+        yield Restartable(folder, opened, opened.enter_context(services.serve(folder, workers=0)))
+
+
+class TestRestart:
+    def test_during_a_training_is_told_and_the_page_goes_on(self, visit: Visits, house: Restartable):
+        custodian, analyst = house.running.key("custodian"), house.running.key("analyst")
+        dataset = services.ready_dataset(custodian)
+        services.grant(custodian, dataset, analyst)
+        training = services.submit(analyst, dataset).json()["id"]
+        page = visit(house.running.url).sign_in(analyst, f"trainings/{training}").page
+        expect(page.locator(".badge.queued")).to_be_visible()
+        house.stop()
+        lost = page.get_by_text("Connection lost, trying again")
+        expect(lost).to_be_visible()
+        house.start()
+        expect(lost).to_be_hidden(timeout=30_000)
+        house.asking(analyst).delete(f"/v1/trainings/{training}")
+        expect(page.get_by_text("It was cancelled elsewhere")).to_be_visible()
+        expect(page.get_by_role("button", name="Cancel this training")).to_have_count(0)
+
+
+class TestWithdrawnGrant:
+    def test_while_a_training_is_planned_is_told_and_nothing_is_charged(self, visit: Visits, service: Service):
+        custodian, analyst = service.key("custodian"), service.key("analyst")
+        dataset = services.ready_dataset(custodian)
+        grant = services.grant(custodian, dataset, analyst)
+        page = visit().sign_in(analyst, f"datasets/{dataset}/train").page
+        expect(page.get_by_text("Trainings like this left")).to_be_visible()
+        custodian.delete(f"/v1/datasets/{dataset}/grants/{grant}")
+        page.get_by_role("button", name="Train …").click()
+        expect(page.get_by_text("your grant was withdrawn").first).to_be_visible()
+        assert custodian.get(f"/v1/datasets/{dataset}/budget").json()["charged"] == "0"
+
+
+class TestUnreachable:
+    def test_a_page_that_cannot_be_fetched_says_what_to_do(self, visit: Visits, service: Service):
+        visitor = visit().sign_in(service.key("auditor"))
+        visitor.page.route("**/v1/policies?*", lambda route: route.abort())
+        visitor.go("policies")
+        expect(visitor.page.get_by_text("The service does not answer.").first).to_be_visible()

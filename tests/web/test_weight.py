@@ -1,0 +1,38 @@
+"""How much a browser has to fetch before somebody can begin: counted, never timed."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Request, expect
+
+import discretion
+from tests.api.hospital import Hospital
+from tests.web.conftest import Visits
+
+WEB = Path(discretion.__file__).parent / "web"
+MOST_BYTES = 300_000
+MOST_ROUNDS = 3
+
+
+def rounds(asked: list[Request]) -> int:
+    """The longest chain of requests of which each began only when the one before it had been answered."""
+    spans = sorted((one.timing["startTime"], one.timing["startTime"] + one.timing["responseEnd"]) for one in asked)
+    depth: list[int] = []
+    for begun, _ in spans:
+        depth.append(1 + max((depth[at] for at in range(len(depth)) if spans[at][1] <= begun), default=0))
+    return max(depth)
+
+
+class TestWeight:
+    def test_all_assets_together_are_small(self):
+        assert sum(file.stat().st_size for file in WEB.rglob("*") if file.is_file()) < MOST_BYTES
+
+    @pytest.mark.parametrize("role", ["custodian", "analyst", "auditor", "admin"])
+    def test_the_overview_needs_three_rounds_of_questions_at_most(self, visit: Visits, hospital: Hospital, role: str):
+        visitor = visit().sign_in(hospital.of(role))
+        visitor.requests.clear()
+        visitor.page.reload()
+        visitor.settle()
+        expect(visitor.page.locator("#main .card").first).to_be_visible()
+        asked = [one for one in visitor.requests if "/v1/" in one.url and one.response()]
+        assert 1 <= rounds(asked) <= MOST_ROUNDS
