@@ -87,7 +87,8 @@ def agrees(step: Step, printed: str) -> bool:
 
 
 def _unwrapped(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    """Without what only fills up a line: how much there is depends on what stands for `…`."""
+    return "\n".join(re.sub(r" +", " ", line).rstrip() for line in text.strip().splitlines())
 
 
 def _pairs(text: str) -> set[tuple[str, Any]]:

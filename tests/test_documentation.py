@@ -254,6 +254,7 @@ class TestSite:
         assert done.returncode == 0, done.stderr
         pages = list((tmp_path / "site").rglob("*.html"))
         assert len(pages) > len(list(DOCS.rglob("*.md")))
+        assert (tmp_path / "site" / "notebook.html").read_text(encoding="utf-8").count("data:image/png") == 2
         for page in pages:
             fetched = re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", page.read_text(encoding="utf-8"))
             assert not [tag for tag in fetched if re.search(r"(?:src|href)=\"(?:https?:)?//", tag)], page

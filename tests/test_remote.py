@@ -71,9 +71,8 @@ def _seen(terminal: int, process: subprocess.Popen[bytes], typed: str) -> str:
         except OSError:  # the other side is gone
             break
         seen += part
-        if typed and seen.rstrip().endswith(b":"):
-            line = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-            assert typed.encode() not in line or len(typed) < 5
+        if typed and seen.endswith(b": "):  # with the space: what is typed before a hidden prompt is ready is dropped
+            assert typed not in Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
             os.write(terminal, f"{typed}\n".encode())
             typed = ""
     return seen.decode()

@@ -19,8 +19,10 @@ def played(source: Path) -> nbformat.NotebookNode:
     """In a folder of its own; a cell that fails raises."""
     notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory() as folder:
-        there = {"metadata": {"path": folder}}
-        NotebookClient(notebook, timeout=_SECONDS, startup_timeout=_SECONDS, resources=there).execute()
+        client = NotebookClient(notebook, timeout=_SECONDS, resources={"metadata": {"path": folder}})
+        client.startup_timeout = _SECONDS
+        client.coalesce_streams = True  # else what a cell prints comes in as many pieces as the moment will have it
+        client.execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # when it ran is nobody's business
     return notebook

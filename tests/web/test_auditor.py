@@ -148,6 +148,11 @@ class TestLedger:
         expect(visitor.page.locator(".facts")).to_contain_text(f"Charged{said['charged']}")
         expect(visitor.page.locator(".facts")).to_contain_text(f"Remaining{said['remaining']}")
 
+    def test_of_a_population_is_found_by_any_of_its_datasets(self, visit: Visits, hospital: Hospital):
+        visitor = visit().sign_in(hospital.auditor, f"audit/ledgers/{hospital.own.population}")
+        expect(visitor.heading).to_have_text(f"Ledger of {hospital.own.dataset}")
+        expect(visitor.page.locator(".verdict")).to_contain_text("This ledger holds")
+
     @pytest.mark.parametrize(
         ("change", "sentence"),
         [

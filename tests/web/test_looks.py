@@ -19,6 +19,7 @@ from tests.web.visits import Visit
 WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}
 NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
 SCREENS: Final[tuple[tuple[ViewportSize, Literal["light", "dark"]], ...]] = ((WIDE, "light"), (NARROW, "dark"))
+TWO_FRAMES: Final = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 PAGES = {
     "custodian": [
         "",
@@ -79,7 +80,7 @@ def looked_at(visitor: Visit, place: str) -> list[str]:
     for size, scheme in SCREENS:
         visitor.page.set_viewport_size(size)
         visitor.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        visitor.page.wait_for_timeout(200)  # transitions, and drawings that follow the width
+        visitor.page.evaluate(TWO_FRAMES)  # drawings follow the width one frame later
         here = f"{place} ({size['width']}, {scheme})"
         found += barriers(visitor, here) + overflow(visitor, here)
         photographed(visitor, f"{place.replace('/', '-')}-{size['width']}-{scheme}")

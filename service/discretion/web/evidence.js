@@ -31,11 +31,9 @@ async function patiently(ask) {
 }
 
 // With the ledger's own row where this reader may see it.
-export async function examine(release, dataset) {
-  const found = await jws.examined(release.made, release.certificate, JSON.parse(release.keys), null);
-  if (!found.payload || !dataset) return found;
-  const ledger = await ledgerRow(dataset, found.payload.ledger.sequence);
-  return ledger ? jws.examined(release.made, release.certificate, JSON.parse(release.keys), ledger) : found;
+export function examine(release, dataset) {
+  const ask = dataset && (({ ledger }) => ledger && ledgerRow(dataset, ledger.sequence));
+  return jws.examined(release.made, release.certificate, JSON.parse(release.keys), ask);
 }
 
 async function ledgerRow(dataset, sequence) {

@@ -260,7 +260,7 @@ async function checkAbout(text, payload) {
   }
 }
 
-// A row of the ledger's own, or null where nobody was asked; whoever asks sees to it that the row is whole.
+// The row that paid, as the ledger itself has it.
 async function checkRow(payload, ledger) {
   const { population, sequence, hash } = payload.ledger;
   if (ledger.population !== population) throw new Wrong("The certificate names another population than the ledger's.");
@@ -295,21 +295,27 @@ const STEPS = [
 ];
 
 // Every check in turn: { name, says, state: "holds" | "fails" | "open" }, and the payload where the signature holds.
-// `ledger` is { population, rows } or null where it cannot be asked.
-export async function examined(text, certificate, jwks, ledger) {
+// `askLedger(payload)` gives { population, rows }, or null where it cannot be asked.
+export async function examined(text, certificate, jwks, askLedger) {
   const checks = STEPS.map(([name, says]) => ({ name, says, state: "open" }));
   const found = { checks, payload: null, kid: null };
   const acts = [
     async () => Object.assign(found, await opened(certificate, jwks)),
     () => checkAbout(text, found.payload),
     async () => checkVersioned(found.payload),
-    () => checkRow(found.payload, ledger),
   ];
   for (const [place, act] of acts.entries()) {
-    if (place === 3 && !ledger) Object.assign(checks[3], { says: "The ledger was not asked: compare the row's hash with it yourself." });
-    else Object.assign(checks[place], await tried(act, checks[place].says));
-    if (place === 0 && !found.payload) break;
+    Object.assign(checks[place], await tried(act, checks[place].says));
+    if (!found.payload) return unread(found);
   }
+  const ledger = askLedger && (await askLedger(found.payload));
+  if (ledger) Object.assign(checks[3], await tried(() => checkRow(found.payload, ledger), checks[3].says));
+  else checks[3].says = "The ledger was not asked: compare the row's hash with it yourself.";
+  return found;
+}
+
+function unread(found) {
+  for (const check of found.checks.slice(1)) check.says = "What nobody has signed is not read.";
   return found;
 }
 
@@ -326,8 +332,4 @@ async function tried(act, says) {
     if (problem instanceof Wrong) return { state: "fails", says: problem.message };
     return { state: "fails", says: "It lacks something that every certificate has, or is larger than any." };
   }
-}
-
-export function holds(found) {
-  return found.payload !== null && found.checks.every((check) => check.state !== "fails");
 }

@@ -65,6 +65,7 @@ async function judge(ledger, head, keys) {
   await tried(checks[0], async () => { found = await chain.reckoned(ledger.population, ledger.rows); });
   if (head === null) Object.assign(checks[1], { state: "fails", says: "The service signs no head of this ledger, for it does not add up." });
   else if (found) await tried(checks[1], () => openHead(head, keys, ledger, found));
+  else checks[1].says = "It is not compared with a chain that is broken.";
   return [said(checks), found ? balance(found) : null];
 }
 
