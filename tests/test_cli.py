@@ -72,7 +72,7 @@ class TestSimulate:
         (tmp_path / "file").write_text("in the way")
         done = run("simulate", "--out", str(tmp_path / "file"), *SMALL)
         assert done.exit_code == 2
-        assert "Cannot write" in done.output
+        assert "Cannot use" in done.output
 
 
 def learned(discrete: bool) -> bytes:
@@ -106,7 +106,7 @@ class TestDecide:
 
     def test_refuses_a_file_that_is_no_policy_or_is_not_there(self, tmp_path):
         (tmp_path / "p.json").write_text("{}")
-        for name, words in (("p.json", "not a policy"), ("q.json", "Cannot read")):
+        for name, words in (("p.json", "not a policy"), ("q.json", "Cannot use")):
             done = run("decide", str(tmp_path / name), "--step", "1", "--state", "1")
             assert done.exit_code == 2
             assert words in done.output

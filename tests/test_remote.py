@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from discretion import cli, login, settings
-from discretion.remote import connection
+from discretion.commands import connection
 from tests import services
 
 SCHEMA = services.TABULAR

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from discretion import errors, terminal
 from discretion.client import Client, Document
-from discretion.remote import connection
+from discretion.commands import connection
 
 policies_app = typer.Typer(help="The policies you may see.")
 
@@ -155,7 +155,7 @@ def decided(policy: str, step: int, state: Any) -> Document:
         return client.decide(policy, step, state)
 
 
-def mount(app: typer.Typer) -> None:
-    for command in (plan, train, evaluate):
-        app.command()(command)
-    app.add_typer(policies_app, name="policies")
+app = typer.Typer()
+for command in (plan, train, evaluate):
+    app.command()(command)
+app.add_typer(policies_app, name="policies")

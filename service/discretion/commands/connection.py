@@ -119,6 +119,6 @@ def sign_out() -> None:
         typer.echo("Signed out." if login.forget() else "Nobody was signed in.", err=True)
 
 
-def mount(app: typer.Typer) -> None:
-    app.command("login")(sign_in)
-    app.command("logout")(sign_out)
+app = typer.Typer()
+app.command("login")(sign_in)
+app.command("logout")(sign_out)

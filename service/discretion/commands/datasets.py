@@ -7,7 +7,7 @@ import typer
 
 from discretion import errors, terminal
 from discretion.client import Outcome
-from discretion.remote import connection
+from discretion.commands import connection
 
 datasets_app = typer.Typer(help="The datasets you may see.")
 grants_app = typer.Typer(no_args_is_help=True, help="Who may use a dataset, and how much of its budget.")
@@ -167,8 +167,8 @@ def budget(dataset: connection.Dataset, as_json: connection.Json = False) -> Non
     terminal.show(found.document, as_json, terminal.facts(shown))
 
 
-def mount(app: typer.Typer) -> None:
-    app.add_typer(datasets_app, name="datasets")
-    app.add_typer(grants_app, name="grants")
-    app.command()(upload)
-    app.command()(budget)
+app = typer.Typer()
+app.add_typer(datasets_app, name="datasets")
+app.add_typer(grants_app, name="grants")
+app.command()(upload)
+app.command()(budget)

@@ -1,0 +1,198 @@
+"""Running a service: its processes, its database, its keys and its ledgers."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import sqlalchemy as sa
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from discretion import (
+    audit,
+    database,
+    errors,
+    keys,
+    ledger,
+    processes,
+    serving,
+    settings,
+    signatures,
+    signing,
+    statements,
+    terminal,
+    worker,
+)
+from discretion.api import app as api
+
+_ACTOR: Final = "command line"  # in the audit log
+
+app = typer.Typer()
+ledger_app = typer.Typer(no_args_is_help=True, help="The budget ledger.")
+app.add_typer(ledger_app, name="ledger")
+keys_app = typer.Typer(no_args_is_help=True, help="The API keys, and the key that signs certificates.")
+app.add_typer(keys_app, name="keys")
+
+
+@app.command()
+def serve() -> None:
+    """Run the service: API, worker and, unless DISCRETION_DATABASE_URL names another, an embedded database."""
+    with terminal.told(), _damage():
+        serving.main(_announce)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for policies, certificates and keys.")] = Path("build/demo"),
+    patients: Annotated[int, typer.Option(hidden=True, min=10)] = 6000,
+) -> None:
+    """Show the whole job over HTTP on made-up patients: upload, plan, train, decide, derive, audit, verify."""
+    from discretion import demo as story  # brings a made-up clinic, which nothing else here needs
+
+    raise typer.Exit(0 if story.run(out, patients) else 1)
+
+
+def _announce(token: str) -> None:
+    """The first administrator's token, alone on its line; nobody can show it again."""
+    typer.echo(token)
+    sys.stdout.flush()
+
+
+@app.command()
+def work(
+    with_parent: Annotated[
+        int | None, typer.Option("--with-parent", help="The process that started this: end when it ends.")
+    ] = None,
+) -> None:
+    """Run trainings; any number of workers on any number of hosts share one database and store."""
+    serving.harden()
+    serving.configure_logging()
+    if with_parent is not None:
+        processes.die_with_parent(with_parent)
+    with terminal.told(), _damage():
+        worker.Worker(settings.read()).run()
+
+
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document of this version."""
+    typer.echo(json.dumps(api.bare().openapi(), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database up to this version."""
+    with terminal.told():
+        found = settings.read()
+        found.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        engine = database.engine(found.database_url)
+        database.migrate(engine)
+        engine.dispose()
+    typer.echo("The database is up to date.")
+
+
+@ledger_app.command("verify")
+def verify_ledger() -> None:
+    """Re-derive every balance and chain; exits 1 if one does not add up."""
+    with _damage(), _opened(database.snapshot) as connection:
+        count = ledger.verify_all(connection)
+    typer.echo(f"{count} {'ledger adds' if count == 1 else 'ledgers add'} up.")
+
+
+@ledger_app.command("check")
+def check_ledger(
+    downloaded: Annotated[Path, typer.Argument(metavar="LEDGER", help="A whole ledger as downloaded.")],
+    head: Annotated[Path, typer.Argument(help="Its signed head, downloaded now or earlier.")],
+    jwks: Annotated[Path, typer.Option("--keys", help="The service's public keys (JWKS).")],
+) -> None:
+    """Check a downloaded ledger against a signed head, offline: an earlier head must still be part of the chain."""
+    with _damage(), terminal.told():
+        signed, _ = signatures.read(head.read_bytes(), jwks.read_bytes(), signatures.LEDGER_HEAD)
+        found = statements.reckon(downloaded.read_bytes(), signed)
+    typer.echo(f"{found.sequence} rows add up: {found.balance.charged} of {found.balance.total} charged.")
+
+
+@keys_app.command("create")
+def create_key(
+    role: Annotated[str, typer.Option(help="admin, custodian, analyst or auditor.")],
+    name: Annotated[str, typer.Option(help="Whose key it is.")] = "command line",
+) -> None:
+    """Make a key; its token is printed once, alone on standard output, and kept nowhere."""
+    now = datetime.now(UTC)
+    with _opened() as connection:
+        made, token = keys.create(connection, name, role, at=now)
+        audit.record(connection, _ACTOR, "key.create", made.id, at=now)
+    typer.echo(f"{made.id}, {made.role}: {made.name}", err=True)
+    typer.echo(token)
+
+
+@keys_app.command("replace")
+def replace_token(key: Annotated[str, typer.Argument(help="The key's id.")]) -> None:
+    """Give a key another token, for whoever lost theirs: it keeps what it owns, and the old token opens nothing."""
+    now = datetime.now(UTC)
+    with _opened() as connection:
+        token = keys.replace(connection, key)
+        audit.record(connection, _ACTOR, "key.replace", key, at=now)
+    typer.echo(token)
+
+
+@keys_app.command("list")
+def list_keys() -> None:
+    """Show every key, without its token."""
+    with _opened() as connection:
+        found, _ = keys.listed(connection, after=None, limit=1_000_000)
+    table = Table(Column("id", no_wrap=True), "name", "role", "created", "revoked")  # whole: `keys revoke` needs it
+    for key in found:
+        table.add_row(key.id, key.name, key.role, key.created_at, key.revoked_at or "")
+    Console().print(table)
+
+
+@keys_app.command("revoke")
+def revoke_key(key: Annotated[str, typer.Argument(help="The key's id.")]) -> None:
+    """Close a key."""
+    now = datetime.now(UTC)
+    with _opened() as connection:
+        keys.revoke(connection, key, at=now)
+        audit.record(connection, _ACTOR, "key.revoke", key, at=now)
+    typer.echo(f"{key} opens nothing any more.")
+
+
+@keys_app.command("rotate")
+def rotate_key() -> None:
+    """Sign with a new key from now on; certificates signed before stay valid."""
+    now = datetime.now(UTC)
+    with _opened() as connection:
+        made = signing.rotate(settings.read())
+        signing.publish(connection, made, at=now)
+        audit.record(connection, _ACTOR, "signing-key.rotate", made.kid[:40], at=now)
+    typer.echo(f"Certificates are signed with key {made.kid} from now on.")
+
+
+@contextmanager
+def _opened(
+    begin: Callable[[sa.Engine], AbstractContextManager[sa.Connection]] = database.transaction,
+) -> Iterator[sa.Connection]:
+    """A transaction on the configured database, if it is one this program knows."""
+    with terminal.told():
+        engine = database.engine(settings.read().database_url)
+        try:
+            database.check(engine)
+            with begin(engine) as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """A ledger that does not add up is exit code 1."""
+    try:
+        yield
+    except errors.LedgerDamaged as damage:
+        typer.echo(str(damage), err=True)
+        raise typer.Exit(1) from None

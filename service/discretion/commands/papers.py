@@ -1,0 +1,62 @@
+"""What was released, as files: what a policy decides, and whether its certificate holds. No service is needed."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discretion import certificate_page, certificates, errors, terminal
+from discretion.commands import connection
+from discretion.commands import trainings as remote
+from discretion.learning import policy, report
+
+app = typer.Typer()
+
+
+@app.command()
+def decide(
+    policy_file: Annotated[
+        str,
+        typer.Argument(
+            metavar="POLICY", help="A policy as downloaded, or its id.", autocompletion=connection.offer_policies
+        ),
+    ],
+    step: Annotated[int, typer.Option(help="The step, from 1.")],
+    state: Annotated[list[str], typer.Option(help="A state's number, or COLUMN=VALUE for each column.")],
+) -> None:
+    """Say what a policy does in a state: offline, or by the service if it is named by its id."""
+    with terminal.told():
+        if connection.is_id(policy_file, "pol"):
+            found = remote.decided(policy_file, step, _state(state))
+        else:
+            found = asdict(policy.parse(Path(policy_file).read_bytes()).decide(step, _state(state)))
+    typer.echo(json.dumps(found, ensure_ascii=False))
+
+
+def _state(given: list[str]) -> policy.State:
+    try:
+        if len(given) == 1 and "=" not in given[0]:
+            return int(given[0])
+        return {column: float(value) for column, value in (part.rsplit("=", 1) for part in given)}
+    except ValueError:
+        raise errors.InvalidState("Give --state as one whole number, or as COLUMN=VALUE for each column.") from None
+
+
+@app.command()
+def verify(
+    released: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy, or a report of one, as downloaded.")],
+    certificate: Annotated[Path, typer.Argument(help="Its certificate.")],
+    jwks: Annotated[Path, typer.Option("--keys", help="The service's public keys (JWKS).")],
+    explain: Annotated[bool, typer.Option("--explain", help="Read the certificate out in plain words.")] = False,
+) -> None:
+    """Check the certificate of a policy or of a report offline: signature, digest, every mechanism, and the sum."""
+    with terminal.told():
+        signed, public = certificate.read_bytes(), jwks.read_bytes()
+        found = certificates.verify(released.read_bytes(), signed, public)
+        if explain:
+            typer.echo(certificate_page.explain(signed, public))
+            if isinstance(found.released, report.Report):
+                typer.echo(certificate_page.findings(found.released))
+    typer.echo(f"Everything holds: ρ = {found.total_rho}, signed with key {found.kid}.")
