@@ -10,25 +10,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from fractions import Fraction
-from typing import Any
 
 import httpx
-import numpy as np
 import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from discretion import errors
+from discretion import calls, errors
 from discretion.client import Client, Failed, Policy, Refused
-from discretion.learning import vapvi
-from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.features import Blocks
-from discretion.learning.policy import of_table
-from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
 from discretion.privacy.rho import Rho
-from tests import certified, services
+from tests import services
 
 ROWS = services.csv(50)
 
@@ -64,6 +56,9 @@ def something_else(
             self._answer()
 
         def do_GET(self):
+            self._answer()
+
+        def do_DELETE(self):
             self._answer()
 
         def do_PUT(self):
@@ -178,7 +173,7 @@ class TestUpload:
         assert refused.value.problem["problems"][0]["column"] == "state"
         first, second = str(refused.value).splitlines()[1:]
         assert first == "  row 1, column state: The value is not from 0 to 3."
-        assert second == "  row 2, column step: The steps of a trajectory follow without gaps."
+        assert second == "  row 2, column step: The steps of a trajectory count up by one."
 
     def test_a_file_of_no_known_kind_is_refused_before_anything_is_sent(self, tmp_path):
         path = tmp_path / "rows.xlsx"
@@ -228,6 +223,16 @@ class TestUpload:
         assert (refused.value.status, refused.value.code) == (409, "dataset_not_empty")
         assert next(answers, "none left") == "none left"
 
+    def test_a_file_is_sent_again_as_long_as_there_is_patience_and_no_longer(self, tmp_path):
+        (tmp_path / "rows.csv").write_bytes(ROWS)
+        answers = iter([None, None, (201, b'{"units": 50}')])
+        with something_else(lambda _: next(answers)) as url:
+            with Client(url, "token") as custodian:
+                assert custodian.upload("ds_1", tmp_path / "rows.csv") == {"units": 50}
+            answers = iter([None, (201, b'{"units": 50}')])
+            with Client(url, "token", patience=0) as hasty, pytest.raises(httpx.TransportError):
+                hasty.upload("ds_1", tmp_path / "rows.csv")
+
 
 def _as(ending: str) -> bytes:
     if ending == ".csv":
@@ -269,9 +274,28 @@ class TestTrain:
         dataset = ready(people)
         first, other = (clients["analyst"].train(dataset, **services.APVI, wait=False)["id"] for _ in range(2))
         assert first != other
+        assert {first, other} == {found["id"] for found in clients["analyst"].trainings()}
+
+    def test_one_that_is_cancelled_ends_without_a_policy(self):
+        seen = []
+
+        def answer(asked: http.server.BaseHTTPRequestHandler) -> tuple[int, bytes]:
+            seen.append((asked.command, asked.path))
+            return 200, b'{"state": "cancelled"}'
+
+        with something_else(answer) as url, Client(url, "token") as analyst:
+            assert analyst.cancel("tr_1") == analyst.cancel("ev_1") == {"state": "cancelled"}
+        assert seen == [("DELETE", "/v1/trainings/tr_1"), ("DELETE", "/v1/evaluations/ev_1")]
 
     @pytest.mark.parametrize(
-        "trouble", [None, (429, b"{}"), (503, b'{"code": "database_unavailable", "detail": "x"}'), (503, b"<html>")]
+        "trouble",
+        [
+            None,
+            (429, b"{}"),
+            (503, b'{"code": "database_unavailable", "detail": "x"}'),
+            (503, b"<html>"),
+            (502, b"<html>"),
+        ],
     )
     def test_what_may_pass_is_tried_again_under_the_same_key(self, trouble):
         seen = []
@@ -304,6 +328,21 @@ class TestTrain:
         with never_asked() as client, pytest.raises(errors.InvalidPrivacy):
             client.train("ds_1", **privacy)
 
+    @pytest.mark.parametrize("trouble", [None, (429, b"{}"), (502, b"<html>")])
+    def test_a_service_that_is_away_for_a_moment_is_waited_for(self, trouble):
+        answers = iter([trouble, (200, b'data: {"id": "tr_1", "state": "released", "progress": 1.0}\n\n')])
+        with something_else(lambda _: next(answers)) as url, Client(url, "token") as client:
+            assert [found["state"] for found in client.watch("tr_1")] == ["released"]
+
+    @pytest.mark.parametrize("trouble", [None, (502, b"<html>")])
+    def test_a_service_that_stays_away_is_not_waited_for_longer_than_was_said(self, trouble):
+        with (
+            something_else(lambda _: trouble) as url,
+            Client(url, "token", patience=0.1) as client,
+            pytest.raises((httpx.TransportError, Refused)),
+        ):
+            next(client.watch("tr_1"))
+
     def test_a_training_that_failed_is_no_policy(self):
         ended = b'data: {"id": "tr_1", "state": "failed", "progress": 1.0}\n\n'
         with (
@@ -312,51 +351,6 @@ class TestTrain:
             pytest.raises(Failed, match="tr_1 ended as failed"),
         ):
             client.wait("tr_1")
-
-
-class TestPolicy:
-    @pytest.mark.parametrize("kind", ["table", "blocks"])
-    def test_is_drawn_as_a_map(self, kind, tmp_path):
-        policy = drawn(kind)
-        figure = policy.plot(tmp_path / "map.png", scores=True)
-        assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
-        assert [panel.get_xlabel() for panel in figure.axes[:2]] == ["step", "step"]
-
-    def test_shows_every_decision_and_hatches_what_was_not_learned(self):
-        policy = drawn("table")
-        colours, hatched = policy.plot().axes[0].collections
-        shown: Any = colours.get_array()
-        rule: Any = policy.rule.rule
-        assert shown.reshape(rule.decisions.T.shape).tolist() == rule.decisions.T.tolist()
-        assert len(hatched.get_paths()) == (~rule.learned).sum() > 0
-
-    def test_a_column_that_is_none_is_refused(self):
-        with pytest.raises(errors.InvalidParameter, match="age"):
-            drawn("blocks").plot(column="height")
-        with pytest.raises(errors.InvalidParameter, match="leave"):
-            drawn("table").plot(column="height")
-
-    def test_changed_by_hand_it_does_not_verify(self):
-        with pytest.raises(errors.InvalidCertificate):
-            dataclasses.replace(drawn("table"), text=drawn("blocks").text).verify()
-
-
-def drawn(kind: str) -> Policy:
-    """A policy that is partly learned, with another's certificate."""
-    draw = np.random.default_rng(0)
-    if kind == "table":
-        learned = draw.random((3, 4)) < 0.5
-        made = of_table(
-            "dp-apvi", Schema(3, Discrete(4), 2), draw.integers(2, size=(3, 4)), learned, draw.random((3, 4))
-        )
-    else:
-        vector = Vector(("age", "dose"), ((0.0, 1.0), (0.0, 2.0)))
-        block = block_of(draw.random((2, 50, 2)), draw.integers(2, size=(2, 50)), draw.random((2, 50)))
-        curator = Curator(Trajectories(Schema(2, vector, 2), 50, [block]), Fraction(1))
-        features = Blocks(vector, 2, ("1", "age", "dose"))
-        made = vapvi.learn(curator, Concentrated(Fraction(1)), vapvi.Parameters(features))
-    other = certified.made("gaussian")
-    return Policy(made.canonical().decode(), json.dumps(other.certify()), certified.KEYS)
 
 
 class TestWatch:
@@ -369,6 +363,16 @@ class TestWatch:
 
         with something_else(answer) as url, Client(url, "token") as analyst:
             assert [seen["state"] for seen in analyst.watch("tr_1")] == ["running", "released"]
+
+    def test_a_stream_without_events_is_not_asked_for_again_and_again(self):
+        asked = []
+        with (
+            something_else(lambda _: asked.append(1) or (200, b"<html>Welcome</html>")) as url,
+            Client(url, "token", patience=0) as analyst,
+            pytest.raises(httpx.TransportError),
+        ):
+            list(analyst.watch("tr_1"))
+        assert len(asked) < 3
 
 
 class TestRefused:
@@ -394,10 +398,40 @@ class TestRefused:
             next(clients["analyst"].watch("tr_0000000000000000000000"))
         assert (refused.value.status, refused.value.code) == (404, "not_found")
 
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [
+            (200, b"<html>Welcome</html>"),
+            (200, b"[]"),
+            (200, b"[" * 200_000),
+            (200, b'"\xff"'),
+            (302, b""),
+            (500, b"[" * 200_000),
+            (422, b'{"code": "c", "detail": "d", "problems": [1, {}]}'),
+            (429, b'{"code": "c", "detail": "d", "retry_after": -5}'),
+            (429, b'{"code": "c", "detail": "d", "retry_after": "soon"}'),
+        ],
+    )
+    def test_what_is_no_answer_of_the_service_is_refused_too(self, status, body):
+        with something_else(lambda _: (status, body)) as url, Client(url, "token", patience=0) as client:
+            for ask in (lambda: client.dataset("ds_1"), lambda: list(client.datasets())):
+                with pytest.raises(Refused) as refused:
+                    ask()
+                assert refused.value.status == status
+                assert str(status) in str(refused.value)
+                assert refused.value.problem.get("retry_after", 1) == 1  # the header's, which is 1
+
+    @pytest.mark.parametrize("after", ["9" * 5000, "-1", "\u0663", "Wed, 21 Oct 2099 07:28:00 GMT"])
+    def test_a_time_to_wait_that_is_none_is_not_believed(self, after):
+        answer = httpx.Response(429, headers={"Retry-After": after.encode()}, json={"code": "c", "detail": "d"})
+        with pytest.raises(Refused) as refused:
+            calls.checked(answer)
+        assert "retry_after" not in refused.value.problem
+
     def test_what_is_no_problem_document_is_refused_too(self):
         with (
             something_else(lambda _: (502, b"<html>Bad gateway</html>")) as url,
-            Client(url, "token") as client,
+            Client(url, "token", patience=0) as client,
             pytest.raises(Refused) as refused,
         ):
             client.dataset("ds_1")

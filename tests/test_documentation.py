@@ -30,6 +30,7 @@ NOT_RUN = {
     "README.md": {
         "make demo": "tests/test_demo.py tells the same story",
         "make test": "is what runs this",
+        ". .venv/bin/activate": "what is tested may be installed elsewhere, and is on the path already",
     },
     "docs/guide.md": {"discretion serve": "goes on for ever; every test of a page starts it"},
     "docs/utility.md": {"make utility": _HOURS, "make evidence": _HOURS},
@@ -125,7 +126,8 @@ class TestPages:
             printed = self.printed(wanted, folder, f"http://127.0.0.1:{port}", {"DISCRETION_PORT": port})
         else:
             with services.serve(tmp_path / "service") as service:
-                given = {"URL": service.url, "ADMIN": service.token} | a_ready_dataset(service)
+                given = {"URL": service.url, "ADMIN": service.token, "DISCRETION_DATA": str(service.folder / "data")}
+                given |= a_ready_dataset(service)
                 printed = self.printed(wanted, folder, service.url, given)
         for step, found in zip(wanted, printed, strict=True):
             assert shown.agrees(step, found), f"{step.code}\nis said to print\n{step.shown}\nand prints\n{found}"

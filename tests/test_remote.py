@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
-from discretion import cli, login, settings
+from discretion import cli, login, settings, terminal
+from discretion.client import Refused
 from discretion.commands import connection
 from tests import services
 
@@ -268,6 +270,30 @@ class TestTerminal:
         _, seen = people["analyst"].at_a_terminal("budget", dataset, "--json")
         assert json.loads(seen)["total"] == "2"
 
+    def test_a_name_is_shown_as_it_is_written(self, people, tmp_path):
+        """A tag in it would be obeyed, and a closing one would end the command."""
+        (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+        name = "[/]ward [red]7[/red] :skull:"
+        custodian = people["custodian"]
+        custodian.said("datasets", "create", name, str(tmp_path / "schema.json"), "--rho", "2")
+        code, seen = custodian.at_a_terminal("datasets")
+        assert code == 0, seen
+        assert name in seen
+
+    @pytest.mark.parametrize("sign", ["\x1b", "\x9b", "\x7f", "\x07", "\r", "\u202e"])
+    def test_nothing_from_elsewhere_is_obeyed_by_the_terminal(self, sign, capsys, monkeypatch):
+        hostile = f"a{sign}[2Jb"
+        table = terminal.listed([{"id": hostile}], ("id",))
+        monkeypatch.setattr(terminal, "for_people", lambda as_json: not as_json)
+        terminal.show([hostile], False, table)
+        terminal.show([hostile], False, terminal.facts({hostile: [hostile], "b": hostile}))
+        terminal.show([hostile], True, table)
+        with pytest.raises(typer.Exit), terminal.told():
+            raise Refused(422, "invalid", hostile, {})
+        shown = capsys.readouterr()
+        assert sign not in shown.out + shown.err
+        assert shown.out.count("b") >= 5
+
 
 class TestCompletion:
     def test_offers_the_ids_that_the_service_has(self, people, dataset, monkeypatch):
@@ -275,6 +301,17 @@ class TestCompletion:
             monkeypatch.setenv(name, value)
         assert connection.offer_datasets(dataset[:5]) == [(dataset, "icu")]
         assert connection.offer_datasets("pol_") == []
+
+    @pytest.mark.parametrize("hostile", ["\\$(id)", "\\`id`", '\\"<(id)', "';id;'", "a\x1b[2J"])
+    def test_offers_nothing_that_a_shell_would_run(self, hostile, monkeypatch):
+        """zsh evaluates what it is offered, and a custodian chooses what a dataset is called."""
+        rows = [{"id": "ds_1", "name": f"ward {hostile}"}, {"id": f"ds_{hostile}", "name": "ward"}]
+        monkeypatch.setattr(connection.Client, "datasets", lambda _: iter(rows))
+        monkeypatch.setenv("DISCRETION_URL", "http://127.0.0.1:9")
+        monkeypatch.setenv("DISCRETION_TOKEN", "dk_x")
+        ((offered, said),) = connection.offer_datasets("ds_")
+        assert offered == "ds_1"
+        assert re.fullmatch(r"ward [\w ]*", said)
 
     def test_is_silent_where_there_is_none(self, monkeypatch, tmp_path):
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

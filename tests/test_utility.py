@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from benchmarks.utility import pictures, promises, served, study
+from benchmarks.utility import coverage, pictures, promises, served, study
 
 Document = dict[str, Any]
 
@@ -47,16 +47,17 @@ class TestGoals:
 class TestThePage:
     def test_its_tables_are_what_was_measured(self) -> None:
         page = pictures.PAGE.read_text(encoding="utf-8")
-        rows, promised = pictures.read(study.SUMMARY), pictures.read(served.SUMMARY)
-        assert pictures.filled(page, rows, promised) == page
+        assert pictures.filled(page, pictures.read()) == page
 
     def test_it_has_a_table_and_a_picture_for_each_problem(self) -> None:
         page = pictures.PAGE.read_text(encoding="utf-8")
-        for problem in {row["problem"] for row in pictures.read(study.SUMMARY)}:
+        for problem in {row["problem"] for row in pictures.read().studied}:
             assert f"<!-- table: {problem} -->" in page
             assert f"figures/utility/{pictures.file(problem)}" in page
             assert (pictures.FIGURES / pictures.file(problem)).exists()
 
     def test_every_promise_was_kept_when_it_was_measured(self) -> None:
-        assert [row for row in pictures.read(served.SUMMARY) if not row["held"]] == []
-        assert promises.check(pictures.read(study.SUMMARY)) == []
+        found = pictures.read()
+        assert [row for row in found.promised if not row["held"]] == []
+        assert promises.check(found.studied) == []
+        assert [row for row in found.covered if row["held"] < coverage.PROMISED * row["runs"]] == []

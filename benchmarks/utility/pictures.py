@@ -1,15 +1,16 @@
-"""The tables and pictures of docs/utility.md, made from study.json and served.json alone."""
+"""The tables and pictures of docs/utility.md, made from study.json, served.json and coverage.json alone."""
 
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.utility import served, study
+from benchmarks.utility import coverage, served, study
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "utility.md"
 FIGURES: Final = PAGE.parent / "figures" / "utility"
@@ -19,25 +20,37 @@ _UNITS: Final = {"icu-sepsis": "survival", "paper's MDP": "v − v*"}  # others:
 Document = dict[str, Any]
 
 
-def read(path: Path) -> list[Document]:
-    rows: list[Document] = json.loads(path.read_text(encoding="utf-8"))
-    return rows
+@dataclass(frozen=True)
+class Measured:
+    studied: list[Document]
+    promised: list[Document]
+    covered: list[Document]
 
 
-def write(rows: list[Document], promises: list[Document]) -> None:
+def read() -> Measured:
+    """What is stored."""
+    return Measured(*(json.loads(part.SUMMARY.read_text(encoding="utf-8")) for part in (study, served, coverage)))
+
+
+def write(found: Measured) -> None:
     """Every table into the page, every picture beside it."""
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), rows, promises), encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
     FIGURES.mkdir(parents=True, exist_ok=True)
-    for problem in dict.fromkeys(row["problem"] for row in rows):
-        drawn(problem, [row for row in rows if row["problem"] == problem]).savefig(FIGURES / file(problem))
+    for problem in dict.fromkeys(row["problem"] for row in found.studied):
+        drawn(problem, [row for row in found.studied if row["problem"] == problem]).savefig(FIGURES / file(problem))
 
 
-def filled(page: str, rows: list[Document], promises: list[Document]) -> str:
+def filled(page: str, found: Measured) -> str:
     """The page with what stands between the marks of each table replaced."""
 
-    def table(found: re.Match[str]) -> str:
-        name = found["name"]
-        made = _promised(promises) if name == "promises" else _measured([row for row in rows if row["problem"] == name])
+    def table(mark: re.Match[str]) -> str:
+        name = mark["name"]
+        if name == "promises":
+            made = _promised(found.promised)
+        elif name == "coverage":
+            made = _covered(found.covered)
+        else:
+            made = _measured([row for row in found.studied if row["problem"] == name])
         return f"<!-- table: {name} -->\n{made}\n<!-- end -->"
 
     return re.sub(r"<!-- table: (?P<name>[^>]+) -->\n.*?\n<!-- end -->", table, page, flags=re.DOTALL)
@@ -65,6 +78,15 @@ def _promised(rows: Sequence[Document]) -> str:
     for row in rows:
         kept = "held" if row["held"] else "**broken**"
         lines.append([row["problem"], _count(row["size"]), row["rho"], row["goal"], _cell(row), str(row["runs"]), kept])
+    return _markdown(lines)
+
+
+def _covered(rows: Sequence[Document]) -> str:
+    lines = [["problem", "n", "ρ", "policy", "held", "half-width", "worth", "behaviour", "supported"]]
+    for row in rows:
+        numbers = [f"{row[name]:.3f}" for name in ("half_width", "truth", "behaviour", "supported_share")]
+        held = f"{row['held']} of {row['runs']}"
+        lines.append([row["problem"], _count(row["size"]), f"{row['rho']:g}", row["policy"], held, *numbers])
     return _markdown(lines)
 
 
@@ -108,7 +130,7 @@ def drawn(problem: str, rows: Sequence[Document]) -> Figure:
 
 
 def main() -> None:
-    write(read(study.SUMMARY), read(served.SUMMARY))
+    write(read())
 
 
 if __name__ == "__main__":

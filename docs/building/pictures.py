@@ -6,6 +6,7 @@ It needs Chromium. Run it again when a page looks different.
 import io
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ from typing import Any, Final
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from discretion import embedded
 from discretion.client import Client
 
 FIGURES: Final = Path(__file__).parents[1] / "figures" / "dashboard"
 _WIDE: Final = 1440
-_COLOURS: Final = 128  # more than any page has, but for the edges of letters
+_BELOW: Final = 14  # pixels under the last thing that is shown
 _PATIENCE: Final = 60_000
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _ARGUMENTS: Final = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
@@ -40,22 +41,23 @@ _SCHEMA: Final[dict[str, Any]] = {
 
 
 def stays(patients: int) -> dict[str, Any]:
-    """Every stay has all its steps; the iller somebody is, the more helps, and the fewer there are like them."""
+    """The iller somebody is, the more helps, and the fewer there are like them; most leave, or die, before the end."""
     draw = np.random.default_rng(2)
-    ill = np.minimum(draw.geometric(0.14, patients) - 1, _STATES - 1)
-    seen, done = np.empty((2, patients, _STEPS), int)
-    for step in range(_STEPS):
-        helps = ill * len(_ACTIONS) // _STATES
-        usual = np.clip(helps + draw.choice((-1, 0, 1), patients, p=(0.3, 0.6, 0.1)), 0, len(_ACTIONS) - 1)
-        action = np.where(draw.random(patients) < 0.8, usual, draw.integers(len(_ACTIONS), size=patients))
-        seen[:, step], done[:, step] = ill, action
-        better = draw.random(patients) < np.where(action == helps, 0.8, 0.3)
-        ill = np.clip(ill + np.where(better, -draw.integers(1, 4, patients), draw.integers(0, 3, patients)), 0, _STATES - 1)
-    lived = draw.random(patients) < 1 - ill / _STATES
-    outcome = np.zeros((patients, _STEPS))
-    outcome[:, -1] = lived
-    unit, step = np.divmod(np.arange(patients * _STEPS), _STEPS)
-    return {"unit": unit, "step": step + 1, "state": seen.ravel(), "action": done.ravel(), "reward": outcome.ravel()}
+    ill = np.minimum(draw.geometric(0.12, patients) - 1, _STATES - 1)
+    here, rows = np.arange(patients), []
+    for step in range(1, _STEPS + 1):
+        helps = ill[here] * len(_ACTIONS) // _STATES
+        action = np.where(draw.random(len(here)) < 0.45, helps, draw.integers(len(_ACTIONS), size=len(here)))
+        chance, well = draw.random(len(here)), action == helps
+        left = (ill[here] < 5) & (chance < np.where(well, 0.6, 0.2))
+        died = (ill[here] > 9) & (chance < np.where(well, 0.02, 0.25))
+        rows.append(np.stack([here, np.full(len(here), step), ill[here], action, left, left | died]))
+        change = np.where(draw.random(len(here)) < np.where(well, 0.8, 0.2), -3, 2)
+        ill[here] = np.clip(ill[here] + change, 0, _STATES - 1)
+        here = here[~(left | died)]
+    table = np.concatenate(rows, axis=1)
+    table = table[:, np.lexsort(table[1::-1])]
+    return dict(zip(("unit", "step", "state", "action", "reward", "terminated"), table, strict=True))
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,11 @@ def clinic() -> Iterator[Clinic]:
         with Client(url, keys["custodian"]["token"], trust_env=False) as custodian:
             dataset = custodian.add_dataset("icu-2026", budget={"rho": "2"}, **_SCHEMA)
             custodian.upload(dataset["id"], stays(_PATIENTS))
-            custodian.add_grant(dataset["id"], keys["analyst"]["id"], "1.5")
+            custodian.add_grant(dataset["id"], keys["analyst"]["id"], "2")
             other = custodian.add_dataset("icu-2025", budget={"rho": "1"}, **_SCHEMA)
             custodian.upload(other["id"], stays(_PATIENTS // 2))
         with Client(url, keys["analyst"]["token"], trust_env=False) as analyst:
-            policy = analyst.train(dataset["id"], rho="0.5", half="first")
+            policy = analyst.train(dataset["id"], rho="1", half="first")
             analyst.evaluate(policy.id, rho="0.25", half="second")
             analyst.train(dataset["id"], rho="0.25")
         tokens = (keys[role]["token"] for role in people)
@@ -95,19 +97,24 @@ def clinic() -> Iterator[Clinic]:
 def take(browser: Browser, at: Clinic) -> None:
     with _visit(browser, at.url, at.custodian) as page:
         _go(page, "")
-        _write("overview", page)
+        _write("overview", page, page.locator(".card").last)
         _go(page, f"datasets/{at.dataset}")
-        _write("dataset", page, most=1150)
+        _write("dataset", page, page.locator(".card", has_text="Analyst's key").last)
     with _visit(browser, at.url, at.analyst) as page:
         _go(page, f"datasets/{at.dataset}/train")
-        _write("new-training", page, most=1000)
+        page.get_by_label("Privacy to spend, ρ").fill("0.25")
+        page.get_by_role("heading", name="New training").click()  # away from the field
+        expect(page.get_by_text("ρ = 0.25", exact=True)).to_be_visible(timeout=_PATIENCE)
+        _write("new-training", page, page.locator(".sides"))
         _go(page, f"policies/{at.policy}")
-        _write("policy", page)
+        page.locator(".map canvas").click(position={"x": 44 + 13.5 * 32, "y": 22 + 2.5 * 28})
+        page.mouse.move(0, 0)
+        _write("policy", page, page.locator(".card", has_text="What it decides"))
     with _visit(browser, at.url, at.auditor) as page:
         _go(page, f"policies/{at.policy}/certificate")
-        _write("certificate", page, most=1200)
+        _write("certificate", page, page.locator(".certificate p").nth(1))
         _go(page, f"audit/ledgers/{at.population}")
-        _write("audit", page)
+        _write("audit", page, page.locator(".card", has_text="Movements of the budget"))
 
 
 @contextmanager
@@ -132,13 +139,21 @@ def _go(page: Page, address: str) -> None:
     expect(page.locator("#main [aria-busy=true]")).to_have_count(0, timeout=_PATIENCE)
 
 
-def _write(name: str, page: Page, most: int = 2000) -> None:
-    """The page from its top, as high as it is or as is worth showing, in few colours."""
-    tall = min(most, page.evaluate("Math.ceil(document.getElementById('main').getBoundingClientRect().bottom)"))
-    clip: Any = {"x": 0, "y": 0, "width": _WIDE, "height": tall}
+def _write(name: str, page: Page, last: Locator) -> None:
+    """The page from its top to the last thing that is worth showing, in few colours."""
+    box = last.bounding_box()
+    assert box is not None, name
+    clip: Any = {"x": 0, "y": 0, "width": _WIDE, "height": round(box["y"] + box["height"]) + _BELOW}
     picture = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))
-    few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
-    few.save(FIGURES / f"{name}.png", optimize=True)
+    _few_colours(picture.convert("RGB")).save(FIGURES / f"{name}.png", optimize=True)
+
+
+def _few_colours(picture: Image.Image) -> Image.Image:
+    """The most frequent ones as they are; the others, at the edges of letters, go to the nearest of these."""
+    counted = Counter(picture.get_flattened_data())
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour, _ in counted.most_common(256) for part in colour])
+    return picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 def main() -> None:

@@ -4,8 +4,10 @@ A request may be repeated if it only reads, or if an `Idempotency-Key` says that
 again only if it cannot have been carried out: nobody answered the door, or the answer was "too many requests".
 """
 
+import itertools
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import httpx
@@ -13,8 +15,11 @@ import httpx
 Document = dict[str, Any]
 
 _SECONDS: Final = 60.0  # without a word; a stream of events says one at least every fifteen
-_LONGEST: Final = 8.0  # seconds between two attempts, unless the service names another time
-_PASSING: Final = ("database_unavailable", "unknown")  # codes of a 503 that may be gone in a moment
+_SHORTEST: Final = 0.25  # seconds between two attempts at first
+_LONGEST: Final = 8.0  # and at last, unless the service names another time
+_AWAY: Final = (502, 503, 504)  # said by the service, or by a proxy in front of it
+_AFTER: Final = re.compile("[0-9]{1,9}")  # seconds; a date is not what this service says
+_PASSING: Final = ("database_unavailable", "unknown")  # codes of these that may be gone in a moment
 
 
 class Refused(Exception):
@@ -24,14 +29,20 @@ class Refused(Exception):
         super().__init__(f"{status} {code}: {detail}")
         self.status, self.code, self.detail, self.problem = status, code, detail, problem
 
+    @property
+    def passing(self) -> bool:
+        """Whether the same request, sent later, may be granted."""
+        return self.status == 429 or (self.status in _AWAY and self.code in _PASSING)
+
     def __str__(self) -> str:
-        problems = self.problem.get("problems") or ()
-        return "\n".join([super().__str__(), *(f"  {_place(problem)}: {problem['reason']}" for problem in problems)])
+        problems = self.problem.get("problems")
+        said = [each for each in problems if isinstance(each, dict)] if isinstance(problems, list) else []
+        return "\n".join([super().__str__(), *(f"  {_place(each)}: {each.get('reason')}" for each in said)])
 
 
 def _place(problem: Mapping[str, Any]) -> str:
-    row = f"row {problem['row']}" if problem["row"] else "header"
-    return f"{row}, column {problem['column']}" if problem["column"] else row
+    row = f"row {problem['row']}" if problem.get("row") else "header"
+    return f"{row}, column {problem['column']}" if problem.get("column") else row
 
 
 class Calls:
@@ -45,33 +56,38 @@ class Calls:
     def get(self, path: str, **query: Any) -> httpx.Response:
         return self._ask("GET", path, True, params=query)
 
+    def read(self, path: str) -> Document:
+        return document(self.get(path))
+
     def delete(self, path: str) -> Document:
-        found: Document = self._ask("DELETE", path, False).json()
-        return found
+        return document(self._ask("DELETE", path, False))
 
     def post(self, path: str, body: object, *, key: str | None = None, reads: bool = False) -> Document:
         """`key` names the request, `reads` says that it changes nothing: either way it may be repeated."""
         headers = {} if key is None else {"Idempotency-Key": key}
         repeatable = reads or key is not None
-        found: Document = self._ask("POST", path, repeatable, json=body, headers=headers).json()
-        return found
+        return document(self._ask("POST", path, repeatable, json=body, headers=headers))
 
-    def put(self, path: str, content: Iterator[bytes], media_type: str | None) -> Document:
-        """Sent once: what an iterator has given it cannot give again."""
+    def put(self, path: str, chunks: Iterable[bytes], media_type: str | None) -> Document:
+        """Sent once: what an iterator has given it cannot give again.
+
+        The first chunk is made before a request is: what is wrong with it never reaches the service.
+        """
+        remaining = iter(chunks)
+        content = itertools.chain(list(itertools.islice(remaining, 1)), remaining)
         headers = {} if media_type is None else {"Content-Type": media_type}
         waiting = httpx.Timeout(_SECONDS, read=None)  # the last row may be checked long after it was sent
-        found: Document = checked(self.http.put(path, content=content, headers=headers, timeout=waiting)).json()
-        return found
+        return document(checked(self.http.put(path, content=content, headers=headers, timeout=waiting)))
 
     def pages(self, path: str, items: str = "items") -> Iterator[Document]:
-        page = self.get(path).json()
+        page = document(self.get(path), items, "next")
         yield from page[items]
         while page["next"] is not None:
-            page = self.get(path, after=page["next"]).json()
+            page = document(self.get(path, after=page["next"]), items, "next")
             yield from page[items]
 
     def _ask(self, method: str, path: str, repeatable: bool, **request: Any) -> httpx.Response:
-        end, pause = time.monotonic() + self.patience, 0.25
+        end, pause = time.monotonic() + self.patience, _SHORTEST
         while True:
             try:
                 return checked(self.http.request(method, path, **request))
@@ -83,21 +99,40 @@ class Calls:
                     raise
                 wait = pause
             except Refused as refused:
-                passing = refused.status == 503 and refused.code in _PASSING and repeatable
-                wait = refused.problem.get("retry_after", pause)
-                if not (passing or refused.status == 429) or time.monotonic() + wait > end:
+                wait = max(refused.problem.get("retry_after", pause), _SHORTEST)
+                again = refused.passing and (repeatable or refused.status == 429)
+                if not again or time.monotonic() + wait > end:
                     raise
             time.sleep(wait)
             pause = min(2 * pause, _LONGEST)
 
 
 def checked(answer: httpx.Response) -> httpx.Response:
-    if not answer.is_error:
+    if answer.is_success:
         return answer
+    if not answer.is_error:
+        raise _foreign(answer)
     try:
         problem = answer.json()
         said = problem["code"], problem["detail"]
-    except (ValueError, KeyError, TypeError):  # not this service: a proxy, perhaps
+    except (ValueError, KeyError, TypeError, RecursionError):  # not this service: a proxy, perhaps
         problem, said = {}, ("unknown", answer.reason_phrase)
-    after = answer.headers.get("Retry-After", "")
-    raise Refused(answer.status_code, *said, problem | ({"retry_after": int(after)} if after.isdecimal() else {}))
+    problem.pop("retry_after", None)  # the header's alone is believed
+    after = _AFTER.fullmatch(answer.headers.get("Retry-After", ""))
+    raise Refused(answer.status_code, *said, problem | ({"retry_after": int(after[0])} if after else {}))
+
+
+def document(answer: httpx.Response, *names: str) -> Document:
+    """What an answer says, if it has what every answer of its kind has."""
+    try:
+        found = answer.json()
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(name in found for name in names):
+        raise _foreign(answer)
+    return found
+
+
+def _foreign(answer: httpx.Response) -> Refused:
+    detail = "This is no answer of the service; check the address, and whether it is http:// or https://."
+    return Refused(answer.status_code, "unknown", detail, {})

@@ -14,7 +14,6 @@ What was refused raises `Refused`, with the API's own `status`, `code` and `deta
 `errors.InvalidSource` here, before the service keeps anything of them.
 """
 
-import itertools
 import json
 import os
 import time
@@ -41,6 +40,10 @@ _ENDED: Final = ("released", "failed", "cancelled")
 _PATIENCE: Final = 60.0  # seconds that a service may be away
 _POLL: Final = 0.5  # seconds between looks
 _CHUNK: Final = 2**20
+_PERHAPS_THERE: Final = (
+    "The answer to the upload was lost, and when it was sent again the dataset had data or was being given it: it has "
+    "most likely arrived whole. Look at the dataset's state before you send anything."
+)
 
 
 class _Asked(TypedDict, total=False):
@@ -106,7 +109,7 @@ class Client:
         return self._calls.pages("/v1/datasets")
 
     def dataset(self, dataset: str) -> Document:
-        return self._calls.get(f"/v1/datasets/{dataset}").json()
+        return self._calls.read(f"/v1/datasets/{dataset}")
 
     def retire(self, dataset: str) -> Document:
         """Delete its data for good; ledger, policies and certificates stay."""
@@ -142,23 +145,19 @@ class Client:
         return self._put(dataset, body, sources.MEDIA_TYPES[".parquet"], again=found.again)
 
     def _put(self, dataset: str, body: Callable[[], Iterable[bytes]], media_type: str, *, again: bool) -> Document:
-        path = f"/v1/datasets/{dataset}/trajectories"
-        try:
-            return self._calls.put(path, _begun(body()), media_type)
-        except httpx.TransportError:
-            if not again:  # the rows that were sent are gone
-                raise
-        time.sleep(_POLL)
-        try:
-            return self._calls.put(path, _begun(body()), media_type)
-        except Refused as refused:
-            if refused.code != errors.DatasetNotEmpty.code:
-                raise
-            detail = (
-                "The answer to the upload was lost, and when it was sent again the dataset had data or was being "
-                "given it: it has most likely arrived whole. Look at the dataset's state before you send anything."
-            )
-            raise Refused(refused.status, refused.code, detail, refused.problem) from None
+        broken_at = None
+        while True:
+            try:
+                return self._calls.put(f"/v1/datasets/{dataset}/trajectories", body(), media_type)
+            except httpx.TransportError:
+                broken_at = broken_at or time.monotonic()
+                if not again or time.monotonic() - broken_at >= self._calls.patience:
+                    raise  # the rows that were sent are gone, or the service is
+                time.sleep(_POLL)
+            except Refused as refused:
+                if broken_at is None or refused.code != errors.DatasetNotEmpty.code:
+                    raise
+                raise Refused(refused.status, refused.code, _PERHAPS_THERE, refused.problem) from None
 
     def add_grant(self, dataset: str, key: str, rho: str) -> Document:
         return self._calls.post(f"/v1/datasets/{dataset}/grants", {"key": key, "rho": rho})
@@ -170,12 +169,12 @@ class Client:
         return self._calls.delete(f"/v1/datasets/{dataset}/grants/{grant}")
 
     def budget(self, dataset: str) -> Budget:
-        return Budget.of(self._calls.get(f"/v1/datasets/{dataset}/budget").json())
+        return Budget.of(self._calls.read(f"/v1/datasets/{dataset}/budget"))
 
     def ledger(self, dataset: str) -> Document:
         """Every row that this key may see, oldest first, and whether the chain is `intact`."""
         path = f"/v1/datasets/{dataset}/ledger"
-        return self._calls.get(path).json() | {"rows": list(self._calls.pages(path, "rows")), "next": None}
+        return self._calls.read(path) | {"rows": list(self._calls.pages(path, "rows")), "next": None}
 
     # --- trainings ---
 
@@ -209,8 +208,11 @@ class Client:
         queued = self._calls.post("/v1/trainings", _training(dataset, **asked), key=key or tokens.identifier("once"))
         return self.wait(queued["id"]) if wait else queued
 
+    def trainings(self) -> Iterator[Document]:
+        return self._calls.pages("/v1/trainings")
+
     def training(self, training: str) -> Document:
-        return self._calls.get(f"/v1/trainings/{training}").json()
+        return self._calls.read(f"/v1/trainings/{training}")
 
     def watch(self, training: str) -> Iterator[Document]:
         """The training each time it changes; the last one has ended. A service that is restarted is waited for."""
@@ -220,23 +222,34 @@ class Client:
                 for found in self._events(training):
                     state, away_since = found["state"], None
                     yield found
-            except httpx.TransportError:
+            except (httpx.TransportError, Refused) as trouble:
                 away_since = away_since or time.monotonic()
-                if time.monotonic() - away_since > _PATIENCE:
+                lasting = isinstance(trouble, Refused) and not trouble.passing
+                if lasting or time.monotonic() - away_since > self._calls.patience:
                     raise
+            if state not in _ENDED:
                 time.sleep(_POLL)
 
     def _events(self, training: str) -> Iterator[Document]:
         with self._calls.http.stream("GET", f"/v1/trainings/{training}/events") as stream:
             if stream.is_error:
                 stream.read()
+            silent = True
             for line in checked(stream).iter_lines():
                 if line.startswith("data: "):
+                    silent = False
                     yield json.loads(line.removeprefix("data: "))
+        if silent:
+            raise httpx.RemoteProtocolError("A stream of events ended before the first.")
 
     def wait(self, training: str) -> Policy:
         """The policy, once it is released."""
         return self.policy(_released("training", self.watch(training))["policy"])
+
+    def cancel(self, training: str) -> Document:
+        """What was only reserved comes back, what had begun stays charged; an evaluation by its id, too."""
+        kind = "evaluations" if training.startswith("ev_") else "trainings"
+        return self._calls.delete(f"/v1/{kind}/{training}")
 
     def derive(self, training: str, parameters: Document) -> Document:
         """A further policy from what a training released: ρ = 0."""
@@ -274,7 +287,7 @@ class Client:
 
     def evaluation(self, evaluation: str) -> Document:
         """How it stands; once it is released, with its report."""
-        return self._calls.get(f"/v1/evaluations/{evaluation}").json()
+        return self._calls.read(f"/v1/evaluations/{evaluation}")
 
     def wait_for_report(self, evaluation: str) -> Report:
         """The report, once it is released."""
@@ -351,12 +364,6 @@ def _evaluation(
 ) -> Document:
     asked = {"policy": policy, "privacy": _privacy(rho, privacy), "parameters": parameters or {}, "half": half}
     return asked if dataset is None else asked | {"dataset": dataset}
-
-
-def _begun(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The first chunk is made before a request is: what is wrong with it never reaches the service."""
-    remaining = iter(chunks)
-    return itertools.chain(list(itertools.islice(remaining, 1)), remaining)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from discretion import errors
 Document = Mapping[str, Any]
 Names = Mapping[str, str | Sequence[str] | None]  # the upload's columns, and the table's own
 
+_OR_OUTCOME: Final = "; or give outcome=Outcome(column, good=…), or --outcome COLUMN --good VALUE"
 _OPTIONAL: Final = {"trajectory": "label", "terminated": "flag"}
 
 
@@ -89,7 +90,9 @@ class Arrangement:
 
     def _needed(self, name: str, instead: str = "") -> str:
         if (found := self._one(name)) is None:
-            raise errors.InvalidSource(f"Say which column holds {name!r}: columns={{{name!r}: …}}{instead}.")
+            raise errors.InvalidSource(
+                f"Say which column holds {name!r}: columns={{{name!r}: …}}, or --column {name}=COLUMN{instead}."
+            )
         return found
 
     def _who_and_when(self) -> list[Column]:
@@ -127,7 +130,9 @@ class Arrangement:
             return Column("action", "whole", (self._needed("action"),))
         names = (self._needed("action"),) * len(levels or ()) if said is None or isinstance(said, str) else tuple(said)
         if levels is None or len(levels) != len(names):
-            raise errors.InvalidSource(f"Say how many levels each of {listed(names)} has: levels=(5, 5).")
+            raise errors.InvalidSource(
+                f"Say how many levels each of {listed(names)} has: levels=(5, 5), or --levels 5,5."
+            )
         if (count := math.prod(levels)) != self._dataset["actions"]["count"]:
             raise errors.InvalidSource(
                 f"{'·'.join(map(str, levels))} levels make {count} actions, and the dataset has "
@@ -142,10 +147,12 @@ class Arrangement:
             return Column("outcome", "outcome", (outcome.column,))
         reward, ended = self._one("reward"), self._one("outcome")
         if reward is not None and ended is not None:
-            raise errors.InvalidSource("There are rewards and outcomes; leave one out with columns={'outcome': None}.")
+            raise errors.InvalidSource(
+                "There are rewards and outcomes; leave one out: columns={'outcome': None}, or --column outcome=."
+            )
         if ended is not None:
             return Column("outcome", "number", (ended,))
-        return Column("reward", "number", (self._needed("reward", ", or give outcome=Outcome(column, good=…)"),))
+        return Column("reward", "number", (self._needed("reward", _OR_OUTCOME),))
 
     def _optional(self) -> Iterator[Column]:
         for name, kind in _OPTIONAL.items():

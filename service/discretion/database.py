@@ -150,7 +150,9 @@ def one_at_a_time(connection: sa.Connection) -> None:
 def check(made: sa.Engine) -> None:
     """Refuse to work on a schema other than the one this program knows."""
     if made.dialect.name == "sqlite" and not Path(str(made.url.database)).exists():  # connecting would make one
-        raise errors.UnknownDatabase("There is no database yet; run `discretion migrate`.")
+        raise errors.UnknownDatabase(
+            "There is no database here: go to the service's folder, or make a new one with `discretion migrate`."
+        )
     try:
         with snapshot(made) as connection:
             current = MigrationContext.configure(connection).get_current_revision()

@@ -169,7 +169,9 @@ class _Rows:
     def _ended(self, column: Column) -> pa.Array:
         assert self._outcome is not None
         values, good = self._values(column), self._outcome.good
-        if _is_text(values.type) and isinstance(good, int | float) and not isinstance(good, bool):
+        if _is_text(values.type) and isinstance(good, bool):
+            values = pc.utf8_lower(values)  # True, as Python writes it, and TRUE, as a spreadsheet does
+        elif _is_text(values.type) and isinstance(good, int | float):
             values = self._cast(values, pa.float64(), column, "a number like the good end")
         try:
             fine = pc.equal(values, pc.cast(pa.scalar(good), values.type))

@@ -116,9 +116,12 @@ def _parquet(path: Path) -> Source:
         names = tuple(file.schema_arrow.names)
 
     def slices(wanted: Collection[str]) -> Iterator[pa.Table]:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(ROWS, columns=[name for name in names if name in wanted]):
-                yield pa.Table.from_batches([batch])
+        try:
+            with pyarrow.parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(ROWS, columns=[name for name in names if name in wanted]):
+                    yield pa.Table.from_batches([batch])
+        except (pa.ArrowException, OSError):  # damaged pages are the one or the other
+            raise _unreadable(path) from None
 
     return Source(names, slices)
 

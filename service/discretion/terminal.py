@@ -5,6 +5,7 @@ allowed · 4 budget or grant exhausted · 5 the service does not answer.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from discretion.login import NotSignedIn
 
 WRONG, USAGE, FORBIDDEN, EXHAUSTED, UNREACHABLE = 1, 2, 3, 4, 5
 
+# Of C0 and C1 all but the end of a line, and what turns the direction of a text around.
+_CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _CODES: Final = {401: FORBIDDEN, 402: EXHAUSTED, 403: FORBIDDEN, 429: UNREACHABLE}
 
 
@@ -31,9 +34,23 @@ def for_people(as_json: bool) -> bool:
 def show(found: Any, as_json: bool, table: Table) -> None:
     """The table on a terminal; else the document, and nothing else."""
     if for_people(as_json):
-        Console().print(table)
+        show_table(table)
     else:
-        typer.echo(json.dumps(found, ensure_ascii=False, default=str))
+        typer.echo(_CONTROL.sub(_escaped, json.dumps(found, ensure_ascii=False, default=str)))
+
+
+def show_table(table: Table) -> None:
+    """Names are names: brackets in one are no markup, whoever chose it."""
+    Console(markup=False, emoji=False).print(table)
+
+
+def printable(text: str) -> str:
+    """What came from elsewhere, without a sign that a terminal obeys."""
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return f"\\u{ord(sign[0]):04x}"
 
 
 def listed(rows: Iterable[Mapping[str, Any]], names: Sequence[str], title: str | None = None) -> Table:
@@ -42,7 +59,7 @@ def listed(rows: Iterable[Mapping[str, Any]], names: Sequence[str], title: str |
     for name in names:
         table.add_column(name, no_wrap=name != "name", overflow="fold")
     for row in rows:
-        table.add_row(*("" if row[name] is None else str(row[name]) for name in names))
+        table.add_row(*("" if row[name] is None else printable(str(row[name])) for name in names))
     return table
 
 
@@ -50,12 +67,13 @@ def facts(document: Mapping[str, Any], title: str | None = None) -> Table:
     """A line for each thing that is known."""
     table = Table("", "", title=title, show_header=False)
     for name, value in document.items():
-        table.add_row(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        table.add_row(printable(name), printable(text))
     return table
 
 
 def refuse(reason: str, code: int = USAGE) -> NoReturn:
-    typer.echo(reason, err=True)
+    typer.echo(printable(reason), err=True)
     raise typer.Exit(code)
 
 
@@ -73,10 +91,11 @@ def told() -> Iterator[None]:
     except Failed as failed:
         refuse(str(failed), WRONG)
     except Refused as refused:
-        refuse(str(refused), UNREACHABLE if refused.status >= 500 else _CODES.get(refused.status, USAGE))
+        answered = 400 <= refused.status < 500  # else it is down, or no such service
+        refuse(str(refused), _CODES.get(refused.status, USAGE) if answered else UNREACHABLE)
     except (httpx.UnsupportedProtocol, httpx.InvalidURL):
         refuse("That is no address of a service; it begins with http:// or https://.")
-    except httpx.TransportError:
+    except httpx.RequestError:
         refuse("The service does not answer; check its address, and that it is running.", UNREACHABLE)
     except OSError as trouble:
         refuse(f"Cannot use {trouble.filename}: {trouble.strerror}.")

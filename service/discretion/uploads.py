@@ -226,7 +226,7 @@ class _Sequence:
         together = "A trajectory starts with step 1, and its rows stand together in the order of their steps."
         self._problems.add(rows[wrong & begins], "step", together)
         self._problems.add(rows[twice], "step", "This step of the trajectory occurs twice.")
-        self._problems.add(rows[wrong & ~begins & ~twice], "step", "The steps of a trajectory follow without gaps.")
+        self._problems.add(rows[wrong & ~begins & ~twice], "step", "The steps of a trajectory count up by one.")
 
     def _check_trajectories(self, batch: _Columns, opens: BoolArray, begins: BoolArray) -> None:
         begun = np.cumsum(begins) + self._in_unit
@@ -363,7 +363,7 @@ def read(chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path,
             yield rest
         problems.add(names.again(), "unit", "The rows of one unit stand together; this one has occurred before.")
     except InvalidUpload as refusal:  # raised while the rows before were still being judged
-        raise InvalidUpload({*problems.found, *refusal.problems}) from None
+        raise InvalidUpload(dict.fromkeys([*problems.found, *refusal.problems])) from None
     finally:
         names.close()
     if not sequence.units:

@@ -57,9 +57,11 @@ class TestAnalyst:
     def test_who_goes_back_has_paid_nothing(self, visit: Visits, hospital: Hospital):
         visitor = visit().sign_in(hospital.analyst, f"datasets/{hospital.own.dataset}/train")
         before = hospital.analyst.get(f"/v1/datasets/{hospital.own.dataset}/budget").json()
-        visitor.page.get_by_role("button", name="Train …").click()
-        visitor.page.get_by_role("dialog").get_by_role("button", name="Go back").click()
+        train = visitor.page.get_by_role("button", name="Train …")
+        train.press("Enter")
+        visitor.page.get_by_role("dialog").get_by_role("button", name="Go back").press("Enter")
         expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+        expect(train).to_be_focused()
         assert not [one for one in visitor.requests if one.method == "POST" and one.url.endswith("/v1/trainings")]
         assert hospital.analyst.get(f"/v1/datasets/{hospital.own.dataset}/budget").json() == before
 

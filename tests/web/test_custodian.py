@@ -121,6 +121,18 @@ class TestUpload:
         expect(card(page, "Upload")).to_contain_text("stays.csv was accepted whole: 50 patients, 50 stays, 150 steps.")
         expect(card(page, "About")).to_contain_text("ready")
 
+    def test_may_be_dropped(self, visit: Visits, custodian: Client, dataset: str):
+        page = visit().sign_in(custodian, f"datasets/{dataset}").page
+        page.evaluate(
+            """text => {
+                const dropped = new DataTransfer();
+                dropped.items.add(new File([text], "stays.csv"));
+                document.querySelector(".drop").dispatchEvent(new DragEvent("drop", { dataTransfer: dropped }));
+            }""",
+            services.csv(50).decode(),
+        )
+        expect(card(page, "Upload")).to_contain_text("stays.csv was accepted whole: 50 patients")
+
     def test_of_bad_rows_names_them_and_keeps_nothing(self, visit: Visits, custodian: Client, dataset: str):
         page = visit().sign_in(custodian, f"datasets/{dataset}").page
         send(page, f"{HEADER}\na,1,0,0,0.5\na,2,9,0,0.5\nb,1,0,0,7\n".encode())
@@ -162,7 +174,7 @@ class TestUpload:
 
     def test_goes_on_while_another_page_is_shown(self, visit: Visits, custodian: Client, dataset: str):
         visitor = visit().sign_in(custodian, f"datasets/{dataset}")
-        slow(visitor)
+        slow(visitor, 30_000)
         send(visitor.page, services.csv(1000))
         expect(visitor.page.get_by_label("Sending stays.csv")).to_be_visible()
         visitor.go("datasets").go(f"datasets/{dataset}")
@@ -170,8 +182,9 @@ class TestUpload:
         expect(card(visitor.page, "Upload")).to_contain_text("1\u202f000 patients")
 
 
-def slow(visitor: Visit) -> None:
-    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 30_000}
+def slow(visitor: Visit, upload: int) -> None:
+    """To so many bytes a second; −1 takes that back."""
+    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": upload}
     visitor.context.new_cdp_session(visitor.page).send("Network.emulateNetworkConditions", limits)
 
 

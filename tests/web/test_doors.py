@@ -49,6 +49,13 @@ class TestSigningIn:
         other.get_by_role("link", name="Audit").click()
         expect(other.get_by_text("Sign in again to go on where you were.")).to_be_visible()
 
+    def test_who_signs_out_unheard_is_not_told_that_they_are_out(self, visit: Visits, service: Service):
+        page = visit().sign_in(service.key("auditor")).page
+        page.route("**/v1/session", lambda route: route.abort())
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_text("your session is still open")).to_be_visible()
+        expect(page.get_by_role("navigation")).to_have_count(0)
+
     def test_a_write_without_the_csrf_header_is_refused(self, visit: Visits, service: Service):
         visitor = visit().sign_in(service.key("custodian"))
         ask = """async headers => (await fetch("/v1/populations", {
@@ -106,25 +113,27 @@ class TestWhatIsNotYours:
         for found in (ids, invented):
             visitor.go(address.format(**found))
             text = visitor.page.locator("#main").inner_text()
-            shown.append(
-                [
-                    text.replace(value, "…")
-                    for value in [next(v for v in found.values() if v in address.format(**found))]
-                ]
-            )
+            for value in filter(None, found.values()):
+                text = text.replace(value, "…")
+            shown.append(text)
         assert shown[0] == shown[1]
-        assert "Traceback" not in shown[0][0]
 
-    def test_an_address_that_is_no_page_says_so(self, visit: Visits, hospital: Hospital):
-        visitor = visit().sign_in(hospital.analyst).go("policies/../../etc")
+    @pytest.mark.parametrize("address", ["policies/../../etc", "policies/%", "%E0%A4%A"])
+    def test_an_address_that_is_no_page_says_so(self, visit: Visits, hospital: Hospital, address: str):
+        visitor = visit().sign_in(hospital.analyst).go(address)
         expect(visitor.heading).to_have_text("There is no such page")
 
     def test_a_page_of_another_role_says_so_in_words(self, visit: Visits, hospital: Hospital):
         visitor = visit().sign_in(hospital.analyst)
-        for address in ("audit", "keys", "datasets/new", f"audit/ledgers/{hospital.own.dataset}"):
-            text = visitor.go(address).page.locator("#main").inner_text()
-            assert "undefined" not in text
-            assert "This page failed" not in text
+        said = {
+            "audit": "The audit is for auditors.",
+            "keys": "Only administrators see keys",
+            "datasets/new": "Only custodians make datasets.",
+            f"audit/ledgers/{hospital.own.dataset}": "Whole ledgers are for auditors",
+        }
+        for address, words in said.items():
+            expect(visitor.go(address).page.locator("#main")).to_contain_text(words)
+            expect(visitor.page.locator("#main form")).to_have_count(0)
 
 
 class TestNames:

@@ -125,6 +125,7 @@ SPOILT: dict[str, Callable[[Document, Document], Any]] = {
     "a payload of somebody else's": lambda certificate, keys: certificate.update(payload="e30"),
     "no keys": lambda certificate, keys: keys.update(keys=[]),
     "the key twice": lambda certificate, keys: keys["keys"].append(keys["keys"][0]),
+    "a list among the keys": lambda certificate, keys: keys["keys"].append([]),
     "a private key": lambda certificate, keys: keys["keys"][0].update(d="x"),
     "a key for something else": lambda certificate, keys: keys["keys"][0].update(use="enc"),
     "a key under another's name": renamed,
@@ -174,7 +175,10 @@ FORGED: dict[str, tuple[Callable[[Document], Any], str]] = {
     "a smaller ε": (lambda payload: payload["privacy"]["epsilon"][1].update(epsilon="1.000"), "the ρ means ε"),
     "another mechanism": (lambda payload: payload["mechanisms"][0].update(mechanism="magic"), "no mechanism"),
     "another version": (lambda payload: payload.update(version=2), "version"),
-    "nothing at all": (lambda payload: payload.pop("mechanisms"), "lists no mechanism"),
+    "no ε": (lambda payload: payload["privacy"].update(epsilon=[]), "leaves out an ε"),
+    "a promise of its own": (lambda payload: payload.update(better_promise="ε = 0"), "unknown or missing fields"),
+    "two things at once": (lambda payload: payload.update(evaluation=payload["policy"]), "unknown or missing fields"),
+    "nothing at all": (lambda payload: payload.update(mechanisms=[]), "lists no mechanism"),
 }
 
 

@@ -30,6 +30,7 @@ PAGES = {
         "trainings/{training}",
         "policies",
         "policies/{policy}",
+        "policies/{policy}/certificate",
         "evaluations/{evaluation}",
     ],
     "analyst": [
@@ -52,9 +53,10 @@ PAGES = {
         "policies",
         "policies/{policy}",
         "policies/{policy}/certificate",
+        "evaluations/{evaluation}",
         "evaluations/{evaluation}/certificate",
     ],
-    "admin": ["", "keys", "datasets", "datasets/{dataset}", "trainings", "audit"],
+    "admin": ["", "keys", "datasets", "datasets/{dataset}", "trainings", "trainings/{training}", "audit"],
 }
 
 

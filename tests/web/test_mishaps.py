@@ -1,4 +1,4 @@
-"""What happens while a page is open: restarts, cancellations, withdrawn grants. Broken uploads are the custodian's."""
+"""What happens while a page is open: restarts, cancellations, withdrawn grants."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from tests import services
 from tests.services import Client, Service
 from tests.web.conftest import Visits
+from tests.web.test_custodian import send, slow
 
 
 @dataclass
@@ -58,6 +59,22 @@ class TestRestart:
         house.asking(analyst).delete(f"/v1/trainings/{training}")
         expect(page.get_by_text("It was cancelled elsewhere")).to_be_visible()
         expect(page.get_by_role("button", name="Cancel this training")).to_have_count(0)
+
+    def test_during_an_upload_is_told_and_the_file_can_be_sent_again(self, visit: Visits, house: Restartable):
+        custodian = house.running.key("custodian")
+        dataset = services.new_dataset(custodian)
+        visitor = visit(house.running.url).sign_in(custodian, f"datasets/{dataset}")
+        page = visitor.page
+        slow(visitor, 5_000)
+        send(page, services.csv(2000))
+        expect(page.get_by_text("Sending. You may look at other pages here")).to_be_visible()
+        house.stop()
+        expect(page.get_by_text("The connection broke before the service had everything.")).to_be_visible()
+        slow(visitor, -1)
+        house.start()
+        expect(page.get_by_text("The dataset is still empty: nothing was kept.")).to_be_visible()
+        page.get_by_role("button", name="Send stays.csv again").click()
+        expect(page.get_by_text("was accepted whole: 2\u202f000 patients")).to_be_visible()
 
 
 class TestWithdrawnGrant:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ _PATIENCE: Final = 5.0  # seconds that a person at a shell waits for a service t
 _SOON: Final = 1.0  # seconds that one waits for a completion
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _OFFERED: Final = 100  # ids at a completion
+_UNSAFE: Final = re.compile(r"[^\w .,+-]")  # zsh evaluates what it is offered, and what escapes it forgets backslashes
 
 
 @contextmanager
@@ -44,10 +46,14 @@ def _offered(listed: Callable[[Client], Iterator[Document]], incomplete: str) ->
     """What the service has, quickly, or nothing: a shell that completes must never complain."""
     try:
         with _opened(login.find(), patience=0.0, timeout=_SOON) as client:
-            found = [(each["id"], str(each.get("name", each.get("algorithm")))) for each in _some(listed(client))]
+            found = [(str(each["id"]), str(each.get("name", each.get("algorithm")))) for each in _some(listed(client))]
     except Exception:
         return []
-    return [(name, help_text) for name, help_text in found if name.startswith(incomplete)]
+    return [
+        (name, _UNSAFE.sub(" ", help_text))
+        for name, help_text in found
+        if name.startswith(incomplete) and not _UNSAFE.search(name)
+    ]
 
 
 def _some(found: Iterator[Document]) -> Iterator[Document]:

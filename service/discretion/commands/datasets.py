@@ -1,13 +1,17 @@
 """A custodian's commands: datasets, uploads, grants, and what a budget has left."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from discretion import errors, terminal
-from discretion.client import Outcome
+from discretion.client import Outcome, Refused
 from discretion.commands import connection
+
+_OWN_NAMES: Final = "If the file has names of its own, say which is which: --column unit=COLUMN --column step=COLUMN …"
 
 datasets_app = typer.Typer(help="The datasets you may see.")
 grants_app = typer.Typer(no_args_is_help=True, help="Who may use a dataset, and how much of its budget.")
@@ -75,9 +79,22 @@ def upload(
     as_json: connection.Json = False,
 ) -> None:
     """Upload a file of rows; columns of other names are named by --column."""
-    with connection.service() as client:
+    with connection.service() as client, _told_of_columns(column):
         found = client.upload(dataset, file, _columns(column), outcome=_outcome(outcome, good), levels=_levels(levels))
     terminal.show(found, as_json, terminal.facts(found))
+
+
+@contextmanager
+def _told_of_columns(given: list[str] | None) -> Iterator[None]:
+    """A header that the service does not know is most often a hospital's own."""
+    try:
+        yield
+    except Refused as refused:
+        if given or not any(
+            each.get("row") == 0 and each.get("column") for each in refused.problem.get("problems", [])
+        ):
+            raise
+        raise Refused(refused.status, refused.code, f"{refused.detail} {_OWN_NAMES}", refused.problem) from None
 
 
 def _columns(given: list[str] | None) -> dict[str, str | tuple[str, ...] | None] | None:

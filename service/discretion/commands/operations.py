@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 import sqlalchemy as sa
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from discretion import (
@@ -149,7 +148,7 @@ def list_keys() -> None:
     table = Table(Column("id", no_wrap=True), "name", "role", "created", "revoked")  # whole: `keys revoke` needs it
     for key in found:
         table.add_row(key.id, key.name, key.role, key.created_at, key.revoked_at or "")
-    Console().print(table)
+    terminal.show_table(table)
 
 
 @keys_app.command("revoke")

@@ -34,6 +34,7 @@ const MENU = {
 };
 
 const OVER = "Your session has ended, or your key was revoked. Sign in again to go on where you were.";
+const UNHEARD = "The service did not answer, so your session is still open. Load this page again in a moment, and sign out then.";
 const main = document.getElementById("main");
 const top = document.getElementById("top");
 let session = null;
@@ -41,7 +42,7 @@ let leave = null;
 let shown = 0;
 
 function address() {
-  return decodeURI(location.hash.replace(/^#\/?/, "")).replace(/\/$/, "");
+  return location.hash.replace(/^#\/?/, "").replace(/\/$/, "");
 }
 
 async function show() {
@@ -94,9 +95,10 @@ function drawTop() {
 async function signOut() {
   try {
     await api.signOut();
-  } finally {
-    signedOut("You are signed out.");
+  } catch (problem) {
+    if (problem.status !== 401) return signedOut(UNHEARD);
   }
+  return signedOut("You are signed out.");
 }
 
 async function signedOut(note) {

@@ -3,7 +3,7 @@
 import { fresh, h } from "/assets/dom.js";
 import * as words from "/assets/words.js";
 
-export const RHO = /^[0-9]{1,7}(\.[0-9]{1,9})?$/;
+const RHO = /^[0-9]{1,7}(\.[0-9]{1,9})?$/;
 const NUMBER = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
 const MOST_RHO = 1000000n * 1000000000n;
 

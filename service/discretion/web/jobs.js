@@ -5,10 +5,8 @@ import { h, replace, say } from "/assets/dom.js";
 import { badge, button, confirm, link } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
-export const ENDED = ["released", "failed", "cancelled"];
-
 export function ended(job) {
-  return ENDED.includes(job.state);
+  return ["released", "failed", "cancelled"].includes(job.state);
 }
 
 const TOLD = {

@@ -8,7 +8,7 @@ export const LEDGER_HEAD = "discretion-ledger-head+jws";
 export class Wrong extends Error {}
 
 export const UNCHECKED = [
-  "That these mechanisms, their sensitivities and their noise are the ones that the request calls for.",
+  "That these mechanisms, their sensitivities and their noise are the ones that the request calls for, and its sentences the right ones.",
   "That the software drew the noise that it says; no file can show that.",
 ];
 
@@ -114,7 +114,7 @@ export async function thumbprint(x) {
 
 async function publicKey(jwks, kid) {
   const keys = jwks.keys;
-  if (!Array.isArray(keys) || !keys.every((key) => key !== null && typeof key === "object")) {
+  if (!Array.isArray(keys) || !keys.every((key) => key !== null && typeof key === "object" && !Array.isArray(key))) {
     throw new Wrong("The key list is not a JWKS document.");
   }
   if (keys.some((key) => "d" in key)) throw new Wrong("The key list holds a private key; it must hold public ones only.");
@@ -153,6 +153,11 @@ export async function opened(text, jwks, kind = CERTIFICATE) {
   const payload = parse(written, "payload");
   if (canonical(payload) !== written) throw new Wrong("The payload is not canonical JSON.");
   return { payload, kid: header.kid };
+}
+
+// What a certificate says, for a page that checks nothing: the service that sent it is believed.
+export function unchecked(text) {
+  return JSON.parse(decoded(unbase64url(JSON.parse(text).payload, "payload")));
 }
 
 // --- exact sums --------------------------------------------------------------------------------------------------
@@ -240,6 +245,7 @@ function decimal(text) {
 
 // By ordinary floating point, so to a thousandth: shown ε are rounded up to that.
 function checkEpsilon(rows, rho, pure) {
+  if (canonical(rows.map(({ delta }) => delta)) !== canonical(DELTAS)) throw new Wrong("The certificate leaves out an ε, or states another.");
   for (const { delta, epsilon: said } of rows) {
     const found = Math.min(epsilon(rho, Number(delta)), pure ?? Infinity);
     const room = 1e-6 * Math.max(1, found);
@@ -287,6 +293,11 @@ export function signedNano(text) {
   return found[1] ? -nano : nano;
 }
 
+const DELTAS = ["1e-5", "1e-6", "1e-9"];
+const FIELDS = [
+  "composition", "derived_from", "ledger", "mechanisms", "not_covered", "privacy", "promise", "request", "software", "version",
+];
+
 const STEPS = [
   ["Signature", "It was signed with a key of the key list, and not changed since."],
   ["Content", "The digest in the certificate is the digest of the released file."],
@@ -321,6 +332,10 @@ function unread(found) {
 
 function checkVersioned(payload) {
   if (payload.version !== 1) throw new Wrong("This page does not know the certificate's version.");
+  const about = "evaluation" in payload ? "evaluation" : "policy";
+  if (canonical(Object.keys(payload).sort()) !== canonical([...FIELDS, about].sort())) {
+    throw new Wrong("There are unknown or missing fields in the certificate.");
+  }
   checkSums(payload);
 }
 

@@ -27,8 +27,10 @@ export function button(label, act, properties = {}) {
   return made;
 }
 
-// A button that works cannot be pressed twice; what goes wrong is told beside it.
+// A button that works cannot be pressed twice; what goes wrong is told beside it. A disabled button loses the focus,
+// and whoever came by the keyboard would have to begin at the top of the page.
 export async function busy(made, act) {
+  const focused = document.activeElement === made;
   made.disabled = true;
   made.setAttribute("aria-busy", "true");
   const old = made.parentElement && made.parentElement.querySelector(":scope > .sorry");
@@ -40,6 +42,7 @@ export async function busy(made, act) {
   } finally {
     made.disabled = false;
     made.removeAttribute("aria-busy");
+    if (focused && document.activeElement === document.body) made.focus();
   }
 }
 
@@ -82,7 +85,7 @@ export function copied(text) {
 }
 
 // A budget as a bar, with the same numbers as text for who does not see it.
-export function budgetBar(budget) {
+function budgetBar(budget) {
   const [total, charged, reserved] = [budget.total, budget.charged, budget.reserved].map(words.nano);
   const share = (part) => (total === 0n ? 0 : Number((part * 100000n) / total) / 1000);
   const label = `charged ${budget.charged}, reserved ${budget.reserved}, remaining ${budget.remaining} of ρ = ${budget.total}`;
@@ -96,6 +99,17 @@ export function budgetBar(budget) {
       h("span", { class: "key reserved" }, `reserved ${budget.reserved}`),
       h("span", { class: "key remaining" }, `remaining ${budget.remaining}`),
       h("span", { class: "quiet" }, `of ρ = ${budget.total}; ${words.inEpsilon(budget.epsilon, "total")} if all of it is spent`)));
+}
+
+// The bar, what has been charged in words, and, for an analyst, what their own grant has left.
+export function budgetOf(budget) {
+  const { charged, epsilon, grant } = budget;
+  const meaning = words.nano(charged) === 0n ? "Nothing has been charged yet." : `ρ = ${charged} has been charged: ${words.inEpsilon(epsilon, "charged")}.`;
+  return [
+    budgetBar(budget),
+    h("p", {}, meaning),
+    grant ? h("p", {}, "Your grant: ", h("strong", {}, `ρ = ${grant.remaining} left`), ` of ${grant.rho}; ${grant.used} is used or reserved.`) : null,
+  ];
 }
 
 export function progress(share, label) {

@@ -63,7 +63,7 @@ export function scoreLegend(policy) {
   const stops = RAMP.map((colour, index) => svg("stop", { offset: index / (RAMP.length - 1), "stop-color": `rgb(${colour})` }));
   const bar = svg("svg", { width: 160, height: 14, role: "img", "aria-label": "from the lowest to the highest score" },
     svg("defs", {}, svg("linearGradient", { id: "ramp" }, stops)), svg("rect", { width: 160, height: 14, fill: "url(#ramp)" }));
-  return h("ul", { class: "legend" }, h("li", {}, `${policy.usual[0]} or less `, bar, ` ${policy.usual[1]} or more`), hatched());
+  return h("ul", { class: "legend" }, h("li", {}, `${words.figure(policy.usual[0])} or less `, bar, ` ${words.figure(policy.usual[1])} or more`), hatched());
 }
 
 function swatch(colour) {

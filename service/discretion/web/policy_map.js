@@ -134,7 +134,7 @@ function told(policy, unit, describe, step, state, many) {
   const index = step * policy.states + state;
   const action = policy.decisions[index];
   const which = describe ? `${unit} ${state} (${describe(state)})` : `${unit} ${state}`;
-  return `Step ${step + 1}, ${which}: ${named(policy, action)}, ${policy.learned[index] ? "learned" : "fallback"}, pessimistic score ${policy.scores[index]}.`;
+  return `Step ${step + 1}, ${which}: ${named(policy, action)}, ${policy.learned[index] ? "learned" : "fallback"}, pessimistic score ${words.figure(policy.scores[index])}.`;
 }
 
 function named({ actions: known }, action) {

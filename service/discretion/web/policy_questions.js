@@ -33,7 +33,7 @@ function decide(path, step, state) {
 function told(policy, found) {
   return h("p", { class: found.source === "learned" ? "fine" : "note" },
     h("strong", {}, words.actionName(policy.actions, found.action)), found.label === null ? ", " : ` (action ${found.action}), `,
-    found.source === "learned" ? "learned from patients" : "a fallback: too little was known here", `. Pessimistic score ${found.pessimistic_score}.`);
+    found.source === "learned" ? "learned from patients" : "a fallback: too little was known here", `. Pessimistic score ${words.figure(found.pessimistic_score)}.`);
 }
 
 // --- states ---
@@ -76,7 +76,7 @@ function variation(policy, states, path, step, state) {
       [name, (row) => (row.value === null ? "not measured" : row.value), "number"],
       ["Decision", (row) => words.actionName(policy.actions, row.action)],
       ["From", (row) => row.source],
-      ["Pessimistic score", (row) => row.pessimistic_score, "number"],
+      ["Pessimistic score", (row) => words.figure(row.pessimistic_score), "number"],
     ], rows, `Step ${step.value}, the other columns as above`));
   });
   return h("div", {}, h("h3", {}, "Vary one column"), field("Column", column), ask, shown);

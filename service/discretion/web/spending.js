@@ -2,10 +2,10 @@
 
 import * as api from "/assets/api.js";
 import { h, replace, settled, svg } from "/assets/dom.js";
+import * as forms from "/assets/forms.js";
 import { confirm, field, sorry, table } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
-const AMOUNT = /^[0-9]{1,7}(\.[0-9]{1,9})?$/;
 const POSITIONS = 1000;
 const LEAST = 1000000; // of a slider, in 10⁻⁹ ρ
 
@@ -21,13 +21,13 @@ export function left(budget) {
 // A slider that is even in factors, and the same amount as a text: the text is what is sent, digit for digit.
 export function chooser(remaining, changed) {
   const slider = h("input", { type: "range", min: "0", max: String(POSITIONS), step: "1", "aria-label": "ρ, roughly" });
-  const text = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", required: true });
+  const text = forms.numeric({ required: true });
   const ends = h("div", { class: "row apart quiet ends" });
   const wrong = h("p", { class: "fault", role: "status" });
   const range = { least: 1, most: 1 };
   const place = () => slider.setAttribute("aria-valuetext", `ρ = ${text.value}`);
   const told = () => {
-    const problem = refusal(text.value.trim());
+    const problem = forms.rho(text.value.trim());
     text.setAttribute("aria-invalid", String(problem !== null));
     replace(wrong, problem);
     place();
@@ -53,12 +53,7 @@ export function chooser(remaining, changed) {
   const element = h("div", {},
     field("Privacy to spend, ρ", text, "Typed exactly, with nine decimals at most. Less noise costs more: four times the ρ halves the noise."),
     h("div", { class: "field" }, slider, ends, wrong));
-  return { element, limit, rho: () => (refusal(text.value.trim()) === null ? text.value.trim() : null) };
-}
-
-function refusal(given) {
-  if (!AMOUNT.test(given)) return "Write a number such as 0.25, with a point and nine decimals at most.";
-  return words.nano(given) === 0n ? "Nothing is learned from nothing: ρ must be above zero." : null;
+  return { element, limit, rho: () => (forms.rho(text.value.trim()) === null ? text.value.trim() : null) };
 }
 
 function rounded(nanos) {
@@ -73,7 +68,7 @@ function amountAt(position, { least, most }) {
 }
 
 function positionOf(given, { least, most }) {
-  if (!AMOUNT.test(given) || most <= least) return most <= least ? POSITIONS : 0;
+  if (forms.rho(given) || most <= least) return most <= least ? POSITIONS : 0;
   const share = Math.log(Math.max(Number(words.nano(given)), 1) / least) / Math.log(most / least);
   return Math.round(POSITIONS * Math.min(Math.max(share, 0), 1));
 }

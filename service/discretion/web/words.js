@@ -32,6 +32,11 @@ export function short(number) {
   return scale < 1 ? whole(Math.ceil(number)) : String(Math.ceil(number * scale - 1e-9) / scale);
 }
 
+// A value or a score: four significant digits, to the nearest.
+export function figure(number) {
+  return String(Number(number.toPrecision(4)));
+}
+
 export function whole(number) {
   return Number(number).toLocaleString("en").replace(/,/g, "\u202f");
 }

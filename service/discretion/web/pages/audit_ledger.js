@@ -1,17 +1,14 @@
 // One ledger: its chain followed again, its balance added up again, its signed head opened; all in this browser.
 
 import * as api from "/assets/api.js";
-import * as chain from "/assets/chain.js";
 import { download, h, replace } from "/assets/dom.js";
 import * as evidence from "/assets/evidence.js";
 import * as jws from "/assets/jws.js";
+import { KINDS, checkHead, reckoned, whole } from "/assets/ledger.js";
 import { busy, button, card, empty, facts, field, link, page, table } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
 const SHOWN = 500;
-const KINDS = {
-  open: "opened", reserve: "reserved", charge: "charged", give_back: "given back", adjust: "total changed", draw: "derived, for nothing",
-};
 
 export async function show(session, named) {
   if (session.role !== "auditor" && session.role !== "custodian") {
@@ -19,8 +16,8 @@ export async function show(session, named) {
   }
   const dataset = named.startsWith("pop_") ? await datasetOf(named) : named;
   if (!dataset) return page("A ledger", empty(h("p", {}, "This population has no dataset yet, so nothing can have been spent: its ledger has its opening only. "), link("audit", "Back to the audit.")));
-  const path = `/v1/datasets/${encodeURIComponent(dataset)}/ledger`;
-  const [ledger, head, keys] = await Promise.all([fetchLedger(path), api.text(`${path}/head`).catch(damaged), api.text("/v1/certificate-keys")]);
+  const [ledger, head, keys] = await Promise.all([
+    whole(dataset), api.text(`/v1/datasets/${dataset}/ledger/head`).catch(damaged), api.text("/v1/certificate-keys")]);
   const verdict = h("div", { "aria-live": "polite" }, h("p", { class: "quiet" }, "Checking …"));
   judge(ledger, head, keys).then((found) => replace(verdict, found));
   return page(`Ledger of ${dataset}`,
@@ -33,18 +30,6 @@ async function datasetOf(population) {
   const found = (await api.all("/v1/ledgers?limit=1000", { most: 100000 })).find((one) => one.population === population);
   if (!found) throw new api.Problem(404, "not_found", "There is no such ledger.");
   return found.datasets[0];
-}
-
-async function fetchLedger(path) {
-  const found = { population: "", intact: true, rows: [] };
-  for (let after = 0; after !== null;) {
-    const part = await api.get(`${path}?limit=1000&after=${after}`);
-    found.population = part.population;
-    found.intact = found.intact && part.intact;
-    found.rows.push(...part.rows);
-    after = part.next;
-  }
-  return found;
 }
 
 // A damaged ledger has no head that anybody would sign; its rows are still shown.
@@ -62,7 +47,7 @@ async function judge(ledger, head, keys) {
     { name: "The service's own check", state: ledger.intact ? "holds" : "fails", says: ledger.intact ? "It found the ledger intact just now." : "It says that this ledger is damaged. Nothing is spent from it any more." },
   ];
   let found = null;
-  await tried(checks[0], async () => { found = await chain.reckoned(ledger.population, ledger.rows); });
+  await tried(checks[0], async () => { found = await reckoned(ledger.population, ledger.rows); });
   if (head === null) Object.assign(checks[1], { state: "fails", says: "The service signs no head of this ledger, for it does not add up." });
   else if (found) await tried(checks[1], () => openHead(head, keys, ledger, found));
   else checks[1].says = "It is not compared with a chain that is broken.";
@@ -80,7 +65,7 @@ async function tried(check, act) {
 
 async function openHead(text, keys, ledger, found) {
   const { payload } = await jws.opened(text, JSON.parse(keys), jws.LEDGER_HEAD);
-  chain.checkHead(payload, ledger.population, found);
+  checkHead(payload, ledger.population, found);
   return payload;
 }
 
@@ -121,7 +106,7 @@ function comparison(ledger, keys) {
       const check = { name: "Kept head", state: "open", says: "" };
       await tried(check, async () => {
         const kept = jws.decoded(await file.files[0].arrayBuffer());
-        const payload = await openHead(kept, keys, ledger, await chain.reckoned(ledger.population, ledger.rows));
+        const payload = await openHead(kept, keys, ledger, await reckoned(ledger.population, ledger.rows));
         check.says = `The head of ${words.when(payload.at)} is row ${payload.sequence} of this ledger: nothing before it was taken back.`;
       });
       replace(told, evidence.verdictOf([check], check.says));
@@ -132,12 +117,11 @@ function comparison(ledger, keys) {
 
 function offline(dataset, ledger, head, keys) {
   const names = [`ledger-${dataset}.json`, `head-${dataset}.json`, "certificate-keys.json"];
-  const whole = () => JSON.stringify({ population: ledger.population, rows: ledger.rows });
   return card("Check it without this service",
     h("p", {}, "Keep the signed head where nobody of the hospital can change it. At your next visit it must still be part of the ledger."),
     evidence.commands(`discretion ledger check ${names[0]} ${names[1]} --keys ${names[2]}`),
     h("div", { class: "row" },
-      button("Download the ledger", () => download(names[0], whole())),
+      button("Download the ledger", () => download(names[0], JSON.stringify(ledger))),
       head === null ? null : button("Download the signed head", () => download(names[1], head)),
       button("Download the public keys", () => download(names[2], keys))));
 }

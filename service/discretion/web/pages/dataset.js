@@ -2,11 +2,11 @@
 
 import * as api from "/assets/api.js";
 import { h, replace } from "/assets/dom.js";
-import { budgetChange, budgetOf, history, ownRows } from "/assets/pages/dataset_budget.js";
+import { budgetChange, history, ownRows } from "/assets/pages/dataset_budget.js";
 import { grantsCard } from "/assets/pages/dataset_grants.js";
 import { retireCard } from "/assets/pages/dataset_retire.js";
 import { uploadCard } from "/assets/pages/dataset_upload.js";
-import { badge, card, copied, facts, fetched, link, page, sorry } from "/assets/parts.js";
+import { badge, budgetOf, card, copied, facts, fetched, link, page, sorry } from "/assets/parts.js";
 import { schemaWords } from "/assets/schema.js";
 import * as words from "/assets/words.js";
 
@@ -43,7 +43,7 @@ function without(session) {
 function draw(here) {
   const { session, dataset } = here;
   here.again = [];
-  here.meter = h("div", { "aria-live": "polite" }, budgetOf(here));
+  here.meter = h("div", { "aria-live": "polite" }, budgetOf(here.budget));
   const layout = { custodian: custodians, analyst: analysts, admin: admins }[session.role];
   replace(here.body, layout(here, card("About", about(dataset, session), schemaWords(dataset))));
 }
@@ -106,7 +106,7 @@ async function reload(here) {
 // What depends on the budget: the bar, the history and how much of each grant is used.
 async function refresh(here) {
   here.budget = await api.get(`${here.path}/budget`);
-  replace(here.meter, budgetOf(here));
+  replace(here.meter, budgetOf(here.budget));
   for (const part of here.again) part();
 }
 

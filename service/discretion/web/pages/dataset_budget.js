@@ -1,25 +1,15 @@
-// A budget: what is left, what it was, every movement of it, and how it is changed.
+// A budget over time: every movement of it, and how it is changed.
 
 import * as api from "/assets/api.js";
 import { budgetSteps } from "/assets/charts.js";
 import { download, h, replace } from "/assets/dom.js";
 import * as forms from "/assets/forms.js";
 import * as ledger from "/assets/ledger.js";
-import { meaning } from "/assets/pages/overview.js";
-import { budgetBar, busy, button, card, confirm, empty, fetched, field, link, table } from "/assets/parts.js";
+import { busy, button, card, confirm, empty, fetched, field, link, table } from "/assets/parts.js";
 import { many } from "/assets/schema.js";
 import * as words from "/assets/words.js";
 
 const SHOWN = 50; // rows before somebody asks for all
-
-export function budgetOf({ budget }) {
-  const { grant } = budget;
-  return [
-    budgetBar(budget),
-    h("p", {}, meaning(budget)),
-    grant ? h("p", {}, "Your grant: ", h("strong", {}, `ρ = ${grant.remaining} left`), ` of ${grant.rho}; ${grant.used} is used or reserved.`) : null,
-  ];
-}
 
 // --- over time -----------------------------------------------------------------------------------------------------
 
@@ -74,7 +64,7 @@ function downloads({ id }, found) {
     h("p", { class: "hint" }, "Keep a signed head outside of this service from time to time. With it, ", h("code", {}, "discretion ledger check"),
       " finds out later whether the ledger was rolled back or rewritten."),
     h("div", { class: "row" },
-      button("Download ledger", async () => save("ledger", JSON.stringify(await ledger.whole(id)))),
+      button("Download ledger", async () => save("ledger", JSON.stringify(await ledger.whole(id)))), // as new as the head beside it
       button("Download signed head", async () => save("ledger-head", await api.text(`/v1/datasets/${id}/ledger/head`)))));
 }
 

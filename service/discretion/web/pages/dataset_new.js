@@ -5,12 +5,13 @@ import { h } from "/assets/dom.js";
 import * as forms from "/assets/forms.js";
 import { budgetFields } from "/assets/pages/dataset_new_budget.js";
 import { stateFields } from "/assets/pages/dataset_new_states.js";
-import { busy, card, confirm, field, page } from "/assets/parts.js";
+import { busy, card, confirm, empty, field, page } from "/assets/parts.js";
 import { schemaWords } from "/assets/schema.js";
 
 const MOST_ACTIONS = 100000;
 
-export async function show() {
+export async function show(session) {
+  if (session.role !== "custodian") return page("New dataset", empty(h("p", {}, "Only custodians make datasets.")));
   const made = form(await api.all("/v1/populations?limit=1000", { most: 100000 }));
   return page("New dataset",
     h("div", { class: "note" },

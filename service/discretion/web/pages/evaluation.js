@@ -105,10 +105,9 @@ function verdict({ low, high, behaviour }) {
 }
 
 const verdictKind = (found) => (found.low > found.behaviour.high ? "fine" : "note");
-const figure = (number) => String(Number(number.toPrecision(4)));
 
 function inNumbers({ value, low, high, level, behaviour }) {
-  return `A stay under the policy is worth about ${figure(value)}, between ${figure(low)} and ${figure(high)}; the stays in the data were worth ${figure(behaviour.value)}, between ${figure(behaviour.low)} and ${figure(behaviour.high)}. Such intervals are meant to hold the truth ${words.percent(level)} of the time.`;
+  return `A stay under the policy is worth about ${words.figure(value)}, between ${words.figure(low)} and ${words.figure(high)}; the stays in the data were worth ${words.figure(behaviour.value)}, between ${words.figure(behaviour.low)} and ${words.figure(behaviour.high)}. Such intervals are meant to hold the truth ${words.percent(level)} of the time.`;
 }
 
 function supported({ supported_share: share }) {
@@ -128,13 +127,13 @@ function chart(found) {
   const drawn = rows.map(([name, one], index) => {
     const y = ROW * index + 36;
     return [
-      svg("text", { x: 0, y: y - 15 }, `${name}: ${figure(one.value)}`),
+      svg("text", { x: 0, y: y - 15 }, `${name}: ${words.figure(one.value)}`),
       svg("path", { d: `M${x(one.low)} ${y}H${x(one.high)}M${x(one.low)} ${y - 6}v12M${x(one.high)} ${y - 6}v12`, class: "interval" }),
       svg("circle", { cx: x(one.value), cy: y, r: 6, class: index ? "behaviour" : "worth" }),
     ];
   });
-  const label = rows.map(([name, one]) => `${name} ${figure(one.value)}, from ${figure(one.low)} to ${figure(one.high)}`).join("; ");
+  const label = rows.map(([name, one]) => `${name} ${words.figure(one.value)}, from ${words.figure(one.low)} to ${words.figure(one.high)}`).join("; ");
   return h("figure", { class: "worth" },
     svg("svg", { role: "img", "aria-label": label, viewBox: `0 0 ${WIDE} ${2 * ROW + 4}` }, drawn),
-    h("figcaption", { class: "quiet apart" }, h("span", {}, figure(low)), h("span", {}, "worth of a stay"), h("span", {}, figure(high))));
+    h("figcaption", { class: "quiet apart" }, h("span", {}, words.figure(low)), h("span", {}, "worth of a stay"), h("span", {}, words.figure(high))));
 }

@@ -3,7 +3,7 @@
 import * as api from "/assets/api.js";
 import { fresh, h, say } from "/assets/dom.js";
 import * as forms from "/assets/forms.js";
-import { busy, button, card, confirm, copied, fetched, field, page, table } from "/assets/parts.js";
+import { busy, button, card, confirm, copied, empty, fetched, field, page, table } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
 const ROLES = [
@@ -14,6 +14,7 @@ const ROLES = [
 ];
 
 export async function show(session) {
+  if (session.role !== "admin") return page("Keys", empty(h("p", {}, "Only administrators see keys, make them and revoke them.")));
   const list = h("div", {}, h("p", { class: "quiet" }, "Loading …"));
   const again = fetched(list, () => listed(session, () => again()));
   return page("Keys", card("New key", making(again)), card("All keys", list));

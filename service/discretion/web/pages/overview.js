@@ -2,11 +2,11 @@
 
 import * as api from "/assets/api.js";
 import { h, replace } from "/assets/dom.js";
-import { badge, budgetBar, card, copied, empty, fetched, link, page, progress, sorry, table } from "/assets/parts.js";
+import { ended } from "/assets/jobs.js";
+import { badge, budgetOf, card, copied, empty, fetched, link, page, progress, sorry, table } from "/assets/parts.js";
 import { many } from "/assets/schema.js";
 import * as words from "/assets/words.js";
 
-const ENDED = ["released", "failed", "cancelled"];
 const SOON = 3000; // milliseconds until the next look while something runs
 const LATER = 12000;
 const RECENT = 6;
@@ -55,15 +55,10 @@ async function named(names) {
 
 // --- budgets -------------------------------------------------------------------------------------------------------
 
-export function meaning(budget) {
-  if (words.nano(budget.charged) === 0n) return "Nothing has been charged yet.";
-  return `ρ = ${budget.charged} has been charged: ${words.inEpsilon(budget.epsilon, "charged")}.`;
-}
-
 async function populations(session, names) {
   const [found, datasets] = await Promise.all([api.all("/v1/populations?limit=1000"), names]);
   if (!found.length) return nothing(session);
-  return found.map((one) => card(one.name, budgetBar(one.budget), h("p", {}, meaning(one.budget)), members(one, datasets)));
+  return found.map((one) => card(one.name, budgetOf(one.budget), members(one, datasets)));
 }
 
 function members(population, datasets) {
@@ -98,16 +93,10 @@ export function ungranted(session) {
 async function granting(dataset) {
   const title = h("a", { href: `#/datasets/${dataset.id}` }, dataset.name);
   try {
-    const budget = await api.get(`/v1/datasets/${dataset.id}/budget`);
-    return card(title, budgetBar(budget), h("p", {}, meaning(budget)), own(budget.grant));
+    return card(title, budgetOf(await api.get(`/v1/datasets/${dataset.id}/budget`)));
   } catch (problem) { // such as a grant that was revoked meanwhile: the others are shown all the same
     return card(title, sorry(problem));
   }
-}
-
-function own(grant) {
-  if (!grant) return null;
-  return h("p", {}, "Your grant: ", h("strong", {}, `ρ = ${grant.remaining} left`), ` of ${grant.rho}; ${grant.used} used.`);
 }
 
 async function ledgers(session, asked) {
@@ -117,24 +106,24 @@ async function ledgers(session, asked) {
     one.intact
       ? h("p", { class: "fine" }, `Adds up: ${many(one.sequence, "row")}, checked just now.`)
       : h("p", { class: "sorry" }, "Does not add up. Nothing can be spent from any ledger until the operator has restored it."),
-    one.budget ? [budgetBar(one.budget), h("p", {}, meaning(one.budget))] : null));
+    one.budget ? budgetOf(one.budget) : null));
 }
 
 // --- what runs -----------------------------------------------------------------------------------------------------
 
 // A list that grows at its end: what has ended is fetched once, and later looks ask only for what follows it.
-export function growing(path) {
-  const ended = [];
+function growing(path) {
+  const past = [];
   return async () => {
     const open = [];
-    let after = ended.length ? ended[ended.length - 1].id : null;
+    let after = past.length ? past[past.length - 1].id : null;
     do {
       const found = await api.get(`${path}?limit=1000${after ? `&after=${after}` : ""}`);
       open.push(...found.items);
       after = found.next;
     } while (after);
-    while (open.length && ENDED.includes(open[0].state)) ended.push(open.shift());
-    return [...ended, ...open];
+    while (open.length && ended(open[0])) past.push(open.shift());
+    return [...past, ...open];
   };
 }
 
@@ -147,10 +136,14 @@ function watch(element, session, names, changed) {
   replace(element, count, list);
   const look = async () => {
     let open = [];
+    if (document.hidden && before !== null) { // a session that nobody looks at may end
+      waiting = setTimeout(look, LATER);
+      return;
+    }
     try {
       const [name, ...found] = await Promise.all([named(names), trainings(), evaluations()]);
       if (over) return;
-      open = found.flat().filter((one) => !ENDED.includes(one.state));
+      open = found.flat().filter((one) => !ended(one));
       replace(list, unfinished(open, session, name));
       const states = counted(open);
       if (states !== count.textContent) count.textContent = states;

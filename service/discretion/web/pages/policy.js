@@ -3,6 +3,7 @@
 import * as api from "/assets/api.js";
 import { download, h, replace } from "/assets/dom.js";
 import { names } from "/assets/evidence.js";
+import * as jws from "/assets/jws.js";
 import { button, card, copied, facts, field, link, page, sorry } from "/assets/parts.js";
 import { actionLegend, scoreLegend } from "/assets/policy_colours.js";
 import { policyMap } from "/assets/policy_map.js";
@@ -22,20 +23,15 @@ export async function show(session, id) {
     replace(shown, drawn(policy, path, over));
     shown.removeAttribute("aria-busy");
   }).catch((problem) => replace(shown, sorry(problem)));
-  replace(about, facts(...aboutIt(session, JSON.parse(decoded(JSON.parse(certificate).payload)))));
+  replace(about, facts(...aboutIt(jws.unchecked(certificate))));
   origin(session, id).then((pairs) => pairs && about.append(facts(...pairs))).catch(() => {});
   return { ...page(`Policy ${id}`, card("What it is", about, actions(session, papers)), shown), leave: () => over.forEach((stop) => stop()) };
 }
 
 // --- its papers ---
 
-function decoded(text) {
-  const bytes = Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (sign) => sign.charCodeAt(0));
-  return new TextDecoder().decode(bytes);
-}
-
 // From the certificate, which everybody may read who may read the policy.
-function aboutIt(session, { request, privacy, derived_from: origin, ledger }) {
+function aboutIt({ request, privacy, derived_from: origin, ledger }) {
   const rows = privacy.epsilon.map((row) => ({ delta: Number(row.delta), epsilon: Number(row.epsilon) }));
   return [
     ["Learner", request.algorithm],

@@ -52,7 +52,7 @@ function asked(job) {
 }
 
 function outcome(session, job, first, elsewhere) {
-  if (elsewhere) return h("p", { class: "note" }, "It was cancelled elsewhere: on another page of yours, by the command line, or because the dataset was retired.");
+  if (elsewhere) return h("p", { class: "note" }, "It was cancelled elsewhere: on another page of yours, by a program with your key, or because the dataset was retired.");
   if (job.state !== "released") return failure(job);
   if (session.role === "admin") return h("p", {}, "Its policy is ", h("code", {}, job.policy), ". Administrators do not see policies.");
   return h("div", {},

@@ -143,7 +143,7 @@ function rehearsals(found, fields) {
 }
 
 function rehearsed(done) {
-  const worth = (name) => (row) => (row.value[name] === null ? "not known" : row.value[name].toPrecision(4));
+  const worth = (name) => (row) => (row.value[name] === null ? "not known" : words.figure(row.value[name]));
   return table([
     ["Twin", (row) => row.twin],
     ["ρ asked", (row) => row.asked, "number"],
