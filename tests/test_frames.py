@@ -28,6 +28,8 @@ DISCRETE = {
 VECTOR = DISCRETE | {"states": {"kind": "vector", "columns": ["age", "dose"], "bounds": [[0, 100], [-1, 1]]}}
 OWN = {"unit": "stay", "step": "hour", "state": "cluster", "action": "choice", "reward": "gain"}
 
+DEEP = b'{"unit":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"  # would end the process that reads it
+
 
 def table(lengths: list[int], seed: int = 0, first: int = 1) -> pa.Table:
     """Stays of these lengths under names of their own, with a column that nobody asked for."""
@@ -283,7 +285,8 @@ class TestRefused:
             sent(table([1]).slice(0, 0), OWN)
 
     @pytest.mark.parametrize(
-        ("name", "content"), [("a.csv", b'a,"b\n\xff'), ("a.ndjson", b"null\n"), ("a.parquet", b"PAR1")]
+        ("name", "content"),
+        [("a.csv", b'a,"b\n\xff'), ("a.ndjson", b"null\n"), ("deep.ndjson", DEEP), ("a.parquet", b"PAR1")],
     )
     def test_a_damaged_file(self, tmp_path, name, content):
         (tmp_path / name).write_bytes(content)
@@ -291,6 +294,13 @@ class TestRefused:
             sent(tmp_path / name, OWN)
         with pytest.raises(errors.InvalidSource, match="Cannot read"):
             sent(tmp_path / f"other-{name}", OWN)
+
+    @pytest.mark.parametrize("name", ["rows.CSV", "rows.jsonl"])
+    def test_but_not_a_file_whose_ending_is_written_otherwise(self, tmp_path, name):
+        csv = "unit,step,state,action,reward\na,1,0,0,1\n"
+        json = '{"unit": "a", "step": 1, "state": 0, "action": 0, "reward": 1}\n'
+        (tmp_path / name).write_text(csv if name.endswith("CSV") else json)
+        assert sent(tmp_path / name).num_rows == 1
 
     def test_a_file_that_is_damaged_further_down(self, tmp_path):
         pyarrow.parquet.write_table(table([1] * 5000), tmp_path / "a.parquet")

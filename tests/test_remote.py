@@ -210,6 +210,15 @@ class TestExitCodes:
         done = people["custodian"].run("upload", made, str(tmp_path / "rows.csv"))
         assert done.exit_code == 2
         assert "row 1, column state" in done.stderr
+        assert "--column" not in done.stderr
+
+    def test_a_header_of_a_hospitals_own_is_told_how_to_say_which_is_which(self, people, tmp_path):
+        (tmp_path / "rows.csv").write_text("stay,hour\n1,1\n")
+        made = services.new_dataset(people["custodian"].client)
+        said = people["custodian"].run("upload", made, str(tmp_path / "rows.csv")).stderr
+        assert "--column unit=COLUMN" in said
+        named = [line.split(":")[0].removeprefix("  header, column ") for line in said.splitlines()[1:]]
+        assert named == ["unit", "step", "state", "action", "reward", "stay", "hour"]
 
 
 class TestJourney:
@@ -238,6 +247,21 @@ class TestJourney:
         assert judged["report"]["found"]["low"] <= judged["report"]["found"]["high"]
         assert (tmp_path / "r" / "report.json").exists()
         assert people["custodian"].said("datasets", "retire", dataset, "--yes")["state"] == "retired"
+
+    def test_a_payment_whose_end_was_not_seen_can_be_asked_for_again(self, people, dataset, tmp_path):
+        analyst = people["analyst"]
+        (tmp_path / "in the way").write_text("no folder")
+        asked = ("train", dataset, *RHO, "--yes", "--out", str(tmp_path / "in the way"))
+        lost = analyst.run(*asked)
+        assert lost.exit_code == 2
+        key = re.search(r"--key (once_\w+)", lost.stderr)
+        assert key is not None, lost.stderr
+        analyst.said(*asked[:-1], str(tmp_path / "policy"), "--key", key[1])
+        assert (tmp_path / "policy" / "certificate.json").exists()
+        assert analyst.said("budget", dataset)["charged"] == "0.5"
+        refused = analyst.run("train", dataset, "--rho", "1.9", "--yes")
+        assert refused.exit_code == 4
+        assert "--key" not in refused.stderr
 
     def test_a_table_of_a_hospitals_own_is_uploaded(self, people, tmp_path):
         (tmp_path / "schema.json").write_text(json.dumps(SCHEMA | {"actions": {"count": 4}}))
@@ -280,7 +304,7 @@ class TestTerminal:
         assert code == 0, seen
         assert name in seen
 
-    @pytest.mark.parametrize("sign", ["\x1b", "\x9b", "\x7f", "\x07", "\r", "\u202e"])
+    @pytest.mark.parametrize("sign", ["\x1b", "\x9b", "\x7f", "\x07", "\r", "\u202e", "\ud800"])
     def test_nothing_from_elsewhere_is_obeyed_by_the_terminal(self, sign, capsys, monkeypatch):
         hostile = f"a{sign}[2Jb"
         table = terminal.listed([{"id": hostile}], ("id",))

@@ -35,6 +35,12 @@ class TestPolicy:
         assert shown.reshape(rule.decisions.T.shape).tolist() == rule.decisions.T.tolist()
         assert len(hatched.get_paths()) == (~rule.learned).sum() > 0
 
+    def test_a_dollar_sign_in_a_label_begins_no_formula(self, tmp_path):
+        policy = drawn("table")
+        named = policy.document | {"actions": {"count": 2, "labels": [r"$\frac{$", "wait"]}}
+        figure = dataclasses.replace(policy, text=json.dumps(named)).plot(tmp_path / "map.png")
+        assert figure.legends[0].get_texts()[0].get_text() == r"$\frac{$"
+
     def test_a_column_that_is_none_is_refused(self):
         with pytest.raises(errors.InvalidParameter, match="age"):
             drawn("blocks").plot(column="height")

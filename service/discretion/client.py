@@ -225,7 +225,7 @@ class Client:
             except (httpx.TransportError, Refused) as trouble:
                 away_since = away_since or time.monotonic()
                 lasting = isinstance(trouble, Refused) and not trouble.passing
-                if lasting or time.monotonic() - away_since > self._calls.patience:
+                if lasting or time.monotonic() - away_since >= self._calls.patience:
                     raise
             if state not in _ENDED:
                 time.sleep(_POLL)

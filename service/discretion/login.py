@@ -78,5 +78,5 @@ def _read(path: Path) -> Login | None:
         return Login(str(kept["url"]), str(kept["token"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise errors.InvalidSetting(f"{path} cannot be read; run `discretion login URL` again.") from None

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from discretion import errors
@@ -31,6 +32,8 @@ def draw(policy: Policy, scores: bool = False, column: str | None = None) -> Fig
         figure.colorbar(mesh, ax=panels[1], label="pessimistic score, an estimate and no bound")
     for panel in panels:
         panel.set(xlabel="step", ylabel=name)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a label may hold dollar signs
     return figure
 
 

@@ -27,8 +27,10 @@ MEDIA_TYPES: Final = {
     ".csv": "text/csv",
     ".ndjson": "application/x-ndjson",
     ".parquet": "application/vnd.apache.parquet",
+    ".jsonl": "application/x-ndjson",
 }
 _BLOCK: Final = 2**23  # bytes of text read at a time
+_BRACKETS: Final = 2000  # that open in one line
 _D4RL: Final = {"observations", "actions", "rewards", "terminals"}
 
 
@@ -58,9 +60,9 @@ def of(given: Any) -> Source:
 
 
 def media_type(path: Path) -> str:
-    if path.suffix not in MEDIA_TYPES:
+    if (ending := path.suffix.lower()) not in MEDIA_TYPES:
         raise errors.InvalidSource(f"The name of a file must end with {', '.join(MEDIA_TYPES)}; {path.name} does not.")
-    return MEDIA_TYPES[path.suffix]
+    return MEDIA_TYPES[ending]
 
 
 def _cut(names: tuple[str, ...], rows: int, cut: Callable[[int, list[str]], pa.Table]) -> Source:
@@ -76,10 +78,10 @@ def _cut(names: tuple[str, ...], rows: int, cut: Callable[[int, list[str]], pa.T
 
 
 def _file(path: Path) -> Source:
-    read = {".csv": _csv, ".ndjson": _ndjson, ".parquet": _parquet}
+    read = {".csv": _csv, ".ndjson": _ndjson, ".parquet": _parquet, ".jsonl": _ndjson}
     media_type(path)
     try:
-        return read[path.suffix](path)
+        return read[path.suffix.lower()](path)
     except OSError as trouble:
         raise errors.InvalidSource(f"Cannot read {path}: {trouble.strerror or 'it is damaged'}.") from None
     except (pa.ArrowException, UnicodeDecodeError, csv.Error):
@@ -149,9 +151,14 @@ def _ndjson(path: Path) -> Source:
 
 
 def _objects(block: bytes, path: Path) -> pa.Table:
-    lines = block.splitlines()
-    if not all(line.startswith(b"{") for line in lines):  # Arrow's parser ends the process on lines such as `null`
-        raise errors.InvalidSource(f"Every line of {path.name} must be a JSON object.")
+    # Arrow's parser ends the process on lines such as `null`, and on those that are nested as deeply as its stack.
+    for line in block.splitlines():
+        if not line.startswith(b"{"):
+            raise errors.InvalidSource(f"Every line of {path.name} must be a JSON object.")
+        if line.count(b"[") + line.count(b"{") > _BRACKETS:
+            raise errors.InvalidSource(
+                f"A line of {path.name} has too many parts; give numbers, texts and short lists."
+            )
     read = pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
     try:
         return pyarrow.json.read_json(pa.BufferReader(block), read)

@@ -22,8 +22,8 @@ from discretion.login import NotSignedIn
 
 WRONG, USAGE, FORBIDDEN, EXHAUSTED, UNREACHABLE = 1, 2, 3, 4, 5
 
-# Of C0 and C1 all but the end of a line, and what turns the direction of a text around.
-_CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Of C0 and C1 all but the end of a line, what turns the direction of a text around, and halves of characters.
+_CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _CODES: Final = {401: FORBIDDEN, 402: EXHAUSTED, 403: FORBIDDEN, 429: UNREACHABLE}
 
 
@@ -36,7 +36,11 @@ def show(found: Any, as_json: bool, table: Table) -> None:
     if for_people(as_json):
         show_table(table)
     else:
-        typer.echo(_CONTROL.sub(_escaped, json.dumps(found, ensure_ascii=False, default=str)))
+        write(found)
+
+
+def write(found: Any) -> None:
+    typer.echo(printable(json.dumps(found, ensure_ascii=False, default=str)))
 
 
 def show_table(table: Table) -> None:

@@ -1,6 +1,5 @@
 """What was released, as files: what a policy decides, and whether its certificate holds. No service is needed."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +31,7 @@ def decide(
             found = remote.decided(policy_file, step, _state(state))
         else:
             found = asdict(policy.parse(Path(policy_file).read_bytes()).decide(step, _state(state)))
-    typer.echo(json.dumps(found, ensure_ascii=False))
+    terminal.write(found)
 
 
 def _state(given: list[str]) -> policy.State:
@@ -56,7 +55,7 @@ def verify(
         signed, public = certificate.read_bytes(), jwks.read_bytes()
         found = certificates.verify(released.read_bytes(), signed, public)
         if explain:
-            typer.echo(certificate_page.explain(signed, public))
+            typer.echo(terminal.printable(certificate_page.explain(signed, public)))
             if isinstance(found.released, report.Report):
-                typer.echo(certificate_page.findings(found.released))
+                typer.echo(terminal.printable(certificate_page.findings(found.released)))
     typer.echo(f"Everything holds: ρ = {found.total_rho}, signed with key {found.kid}.")

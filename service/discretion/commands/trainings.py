@@ -1,16 +1,19 @@
 """An analyst's commands: plans, trainings, evaluations, and the policies that came of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import httpx
 import typer
 from rich.table import Table
 
 from discretion import errors, terminal
-from discretion.client import Client, Document
+from discretion.client import Client, Document, Refused
 from discretion.commands import connection
+from discretion.privacy import tokens
 
 policies_app = typer.Typer(help="The policies you may see.")
 
@@ -67,12 +70,13 @@ def train(
         asked: Any = {"rho": rho, "algorithm": algorithm, "half": _half(half)}
         asked["parameters"] = connection.read_json(parameters) if parameters else {}
         _agree_to_pay(yes, dataset, client, lambda: client.plan(dataset, **asked))
-        found = client.train(dataset, wait=False, key=key, **asked)
-        if wait:
-            policy = client.wait(found["id"])
-            found = client.training(found["id"])
-            if out is not None:
-                policy.save(out)
+        with _paid_once(key) as once:
+            found = client.train(dataset, wait=False, key=once, **asked)
+            if wait:
+                policy = client.wait(found["id"])
+                found = client.training(found["id"])
+                if out is not None:
+                    policy.save(out)
     terminal.show(found, as_json, terminal.facts({name: found[name] for name in ("id", "state", "policy", "rho")}))
 
 
@@ -102,14 +106,28 @@ def evaluate(
         }
         asked |= {} if dataset is None else {"dataset": dataset}
         _agree_to_pay(yes, dataset, client, lambda: client.plan_evaluation(policy, **asked))
-        found = client.evaluate(policy, wait=False, key=key, **asked)
-        if wait:
-            report = client.wait_for_report(found["id"])
-            found = client.evaluation(found["id"])
-            if out is not None:
-                report.save(out)
+        with _paid_once(key) as once:
+            found = client.evaluate(policy, wait=False, key=once, **asked)
+            if wait:
+                report = client.wait_for_report(found["id"])
+                found = client.evaluation(found["id"])
+                if out is not None:
+                    report.save(out)
     shown = {name: found[name] for name in ("id", "state", "rho")} | ((found["report"] or {}).get("found") or {})
     terminal.show(found, as_json, terminal.facts(shown))
+
+
+@contextmanager
+def _paid_once(key: str | None) -> Iterator[str]:
+    """The payment's own name, which is told if the end is not seen: asked for under it, nothing is paid twice."""
+    once = key or tokens.identifier("once")
+    try:
+        yield once
+    except (httpx.RequestError, OSError, KeyboardInterrupt, Refused) as trouble:
+        refused = isinstance(trouble, Refused) and 400 <= trouble.status < 500 and not trouble.passing
+        if not refused:
+            typer.echo(f"It may have been paid for. Ask again with --key {once}: that costs nothing more.", err=True)
+        raise
 
 
 def _agree_to_pay(yes: bool, dataset: str | None, client: Client, plan: Callable[[], Document]) -> None:
