@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from discretion import cli, login, settings, terminal
+from discretion import cli, client, login, settings, terminal
 from discretion.client import Refused
 from discretion.commands import connection
 from tests import services
@@ -330,7 +330,7 @@ class TestCompletion:
     def test_offers_nothing_that_a_shell_would_run(self, hostile, monkeypatch):
         """zsh evaluates what it is offered, and a custodian chooses what a dataset is called."""
         rows = [{"id": "ds_1", "name": f"ward {hostile}"}, {"id": f"ds_{hostile}", "name": "ward"}]
-        monkeypatch.setattr(connection.Client, "datasets", lambda _: iter(rows))
+        monkeypatch.setattr(client.Client, "datasets", lambda _: iter(rows))
         monkeypatch.setenv("DISCRETION_URL", "http://127.0.0.1:9")
         monkeypatch.setenv("DISCRETION_TOKEN", "dk_x")
         ((offered, said),) = connection.offer_datasets("ds_")
