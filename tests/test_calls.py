@@ -199,8 +199,6 @@ class TestRefused:
             (302, b""),
             (500, b"[" * 200_000),
             (422, b'{"code": "c", "detail": "d", "problems": [1, {}]}'),
-            (429, b'{"code": "c", "detail": "d", "retry_after": -5}'),
-            (429, b'{"code": "c", "detail": "d", "retry_after": "soon"}'),
         ],
     )
     def test_what_is_no_answer_of_the_service_is_refused_too(self, status, body):
@@ -210,11 +208,11 @@ class TestRefused:
                     ask()
                 assert refused.value.status == status
                 assert str(status) in str(refused.value)
-                assert refused.value.problem.get("retry_after", 1) == 1  # the header's, which is 1
 
     @pytest.mark.parametrize("after", ["9" * 5000, "-1", "\u0663", "Wed, 21 Oct 2099 07:28:00 GMT"])
     def test_a_time_to_wait_that_is_none_is_not_believed(self, after):
-        answer = httpx.Response(429, headers={"Retry-After": after.encode()}, json={"code": "c", "detail": "d"})
+        body = {"code": "c", "detail": "d", "retry_after": -5}  # nor is one that a body names
+        answer = httpx.Response(429, headers={"Retry-After": after.encode()}, json=body)
         with pytest.raises(Refused) as refused:
             calls.checked(answer)
         assert "retry_after" not in refused.value.problem
