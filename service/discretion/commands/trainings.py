@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import httpx
 import typer
@@ -14,14 +14,16 @@ from discretion import errors, terminal
 from discretion.client import Client, Document, Refused
 from discretion.commands import connection
 from discretion.privacy import tokens
+from discretion.results import Policy, Report
 
 policies_app = typer.Typer(help="The policies you may see.")
 
 
-def _half(given: str | None) -> Literal["first", "second"] | None:
-    if given not in ("first", "second", None):
+def _asked(rho: str, parameters: Path | None, half: str | None) -> dict[str, Any]:
+    """What plans, trainings and evaluations have in common."""
+    if half not in ("first", "second", None):
         raise errors.InvalidParameter("--half is first or second.")
-    return given  # type: ignore[return-value]
+    return {"rho": rho, "half": half, "parameters": connection.read_json(parameters) if parameters else {}}
 
 
 def plan(
@@ -34,8 +36,8 @@ def plan(
 ) -> None:
     """Say what a training would do and cost; reads no patient, and is free."""
     with connection.service() as client:
-        constants = connection.read_json(parameters) if parameters else {}
-        found = client.plan(dataset, rho=rho, algorithm=algorithm, parameters=constants, half=_half(half))
+        asked = _asked(rho, parameters, half)
+        found = client.plan(dataset, algorithm=algorithm, **asked)
     terminal.show(found, as_json, _planned(found))
 
 
@@ -67,16 +69,12 @@ def train(
 ) -> None:
     """Train a policy, and pay for it from the budget."""
     with connection.service() as client:
-        asked: Any = {"rho": rho, "algorithm": algorithm, "half": _half(half)}
-        asked["parameters"] = connection.read_json(parameters) if parameters else {}
+        asked = _asked(rho, parameters, half) | {"algorithm": algorithm}
         _agree_to_pay(yes, dataset, client, lambda: client.plan(dataset, **asked))
         with _paid_once(key) as once:
             found = client.train(dataset, wait=False, key=once, **asked)
             if wait:
-                policy = client.wait(found["id"])
-                found = client.training(found["id"])
-                if out is not None:
-                    policy.save(out)
+                found = _ended(found["id"], client.wait, client.training, out)
     terminal.show(found, as_json, terminal.facts({name: found[name] for name in ("id", "state", "policy", "rho")}))
 
 
@@ -99,22 +97,24 @@ def evaluate(
 ) -> None:
     """Ask patients' data what a policy is worth, and pay for it from the budget."""
     with connection.service() as client:
-        asked: Any = {
-            "rho": rho,
-            "half": _half(half),
-            "parameters": connection.read_json(parameters) if parameters else {},
-        }
-        asked |= {} if dataset is None else {"dataset": dataset}
+        asked = _asked(rho, parameters, half) | ({} if dataset is None else {"dataset": dataset})
         _agree_to_pay(yes, dataset, client, lambda: client.plan_evaluation(policy, **asked))
         with _paid_once(key) as once:
             found = client.evaluate(policy, wait=False, key=once, **asked)
             if wait:
-                report = client.wait_for_report(found["id"])
-                found = client.evaluation(found["id"])
-                if out is not None:
-                    report.save(out)
+                found = _ended(found["id"], client.wait_for_report, client.evaluation, out)
     shown = {name: found[name] for name in ("id", "state", "rho")} | ((found["report"] or {}).get("found") or {})
     terminal.show(found, as_json, terminal.facts(shown))
+
+
+def _ended(
+    job: str, waited: Callable[[str], Policy | Report], read: Callable[[str], Document], out: Path | None
+) -> Document:
+    """Wait for a job, keep what it released if a folder was named, and say how it stands."""
+    released = waited(job)
+    if out is not None:
+        released.save(out)
+    return read(job)
 
 
 @contextmanager
