@@ -6,7 +6,7 @@ granted, auditors and administrators the names of everything.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -108,9 +108,13 @@ def add_dataset(
 ) -> str:
     dataset = tokens.identifier("ds")
     values = {"id": dataset, "population": population, "owner": owner.id, "name": checked_name(name), "state": EMPTY}
-    document = rfc8785.dumps(documents.schema_document(schema, labels)).decode()
+    document = _document(schema, labels)
     connection.execute(datasets.insert().values(**values, schema=document, created_at=database.stamp(at)))
     return dataset
+
+
+def _document(schema: Schema, labels: documents.Labels) -> str:
+    return rfc8785.dumps(documents.schema_document(schema, labels)).decode()
 
 
 def _granted(reader: Key) -> sa.ColumnElement[bool]:
@@ -161,10 +165,13 @@ def of_population(connection: sa.Connection, population: str) -> list[str]:
     return list(connection.execute(wanted).scalars())
 
 
-def fill(connection: sa.Connection, dataset: str, *, units: int, folder: str) -> None:
-    """The data is there; only one upload can say so."""
+def fill(connection: sa.Connection, dataset: str, *, units: int, folder: str, outcome: bool = False) -> None:
+    """The data is there; only one upload can say so. That it has outcomes belongs to its schema from then on."""
     empty = (datasets.c.id == dataset) & (datasets.c.state == EMPTY)
     ready = {"state": READY, "units": units, "folder": folder}
+    if outcome:
+        found = stored(connection, dataset)
+        ready["schema"] = _document(replace(found.schema, outcome=True), found.labels)
     if connection.execute(datasets.update().where(empty).values(**ready)).rowcount != 1:
         raise errors.DatasetNotEmpty
     end_upload(connection, folder)

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -63,11 +63,12 @@ _GONE: Final = "There is no dataset that can be read here; it was retired or nev
 
 @dataclass(frozen=True)
 class Accepted:
-    """For the custodian's eyes only, but for the number of units."""
+    """For the custodian's eyes only, but for the number of units and whether there are outcomes."""
 
     units: int
     trajectories: int
     transitions: int
+    outcome: bool = False  # as for `uploads.Said`, which is public too
 
 
 def accept(
@@ -84,7 +85,9 @@ def accept(
     """
     formats.kinds(schema)
     with _workshop(folder) as place:
-        accepted = _spool(uploads.read(chunks, media_type, schema, place, limits or Limits()), place / "rows")
+        said = uploads.Said()
+        accepted = _spool(uploads.read(chunks, media_type, schema, place, limits or Limits(), said), place / "rows")
+        accepted = replace(accepted, outcome=said.outcome)
         shutil.rmtree(place / "names")
         (place / "upload").unlink(missing_ok=True)
         check(schema, accepted.units)

@@ -84,10 +84,12 @@ def kinds(schema: Schema) -> dict[str, str]:
 def _check_header(names: Sequence[str], schema: Schema, problems: Problems) -> None:
     states = state_columns(schema)
     required = ["unit", "step", *states, "action"]
-    if "outcome" not in names:
+    if schema.outcome or "outcome" in names:
+        required.append("outcome")
+    else:
         required.append("reward")
-    elif "reward" in names:
-        problems.add([0], "outcome", "An upload has rewards or outcomes, not both.")
+    if "outcome" in required and "reward" in names:
+        problems.add([0], "reward", "An upload has rewards or outcomes, not both.")
     following = [f"next_{name}" for name in states]
     if any(name in names for name in following):
         required += following

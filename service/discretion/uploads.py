@@ -9,6 +9,7 @@ before it (`_Sequence`). All of it is vectorised; Python looks at single rows on
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -346,7 +347,16 @@ def _spread(names: pa.Array) -> IntArray:
     return np.asarray((sums[ends[1:]] - sums[ends[:-1]]) % 1009 % _PARTS)
 
 
-def read(chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path, limits: Limits) -> Iterator[Records]:
+@dataclass
+class Said:
+    """What an upload says by its columns, whoever is in its rows."""
+
+    outcome: bool = False  # each trajectory earns once, in its last row
+
+
+def read(
+    chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path, limits: Limits, said: Said
+) -> Iterator[Records]:
     """The records in the order of arrival; all problems of an upload come as one refusal, at its end at the latest."""
     problems = Problems()
     names = _Names(folder / "names")
@@ -355,6 +365,7 @@ def read(chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path,
         for first, table in formats.ahead(formats.parse(chunks, media_type, schema, limits, problems, folder)):
             if first + table.num_rows - 1 > limits.rows:
                 raise errors.UploadTooLarge(f"An upload has at most {limits.rows} rows.")
+            said.outcome |= "outcome" in table.column_names
             if table.num_rows and len(records := sequence.follow(_Columns(table, first, schema, limits, problems))):
                 yield records
             if problems.enough:

@@ -138,7 +138,7 @@ async def _store(
 
     def then(accepted: datasets.Accepted) -> None:
         with service.writing() as connection:
-            catalogue.fill(connection, found.id, units=accepted.units, folder=folder)
+            catalogue.fill(connection, found.id, units=accepted.units, folder=folder, outcome=accepted.outcome)
             audit.record(connection, caller.id, "dataset.upload", found.id, at=began)
 
     def accept() -> None:

@@ -25,13 +25,15 @@ def schema_of(document: object) -> tuple[Schema, Labels]:
     )
     actions = top.inner("actions", ("count",), ("labels",))
     labels = actions.texts("labels") if actions.has("labels") else None
+    reward = top.inner("reward", ("low", "high"), ("outcome",))
     schema = Schema(
         top.whole("horizon"),
         _states(top),
         actions.whole("count"),
-        top.interval("reward"),
+        (reward.number("low"), reward.number("high")),
         top.interval("return") if top.has("return") else None,
         top.whole("max_trajectories_per_unit", 1),
+        reward.has("outcome") and reward.flag("outcome"),
     )
     if labels is not None and len(labels) != schema.actions:
         raise actions.refuse("labels", f"one text for each of the {schema.actions} actions")
@@ -58,7 +60,7 @@ def schema_document(schema: Schema, labels: Labels = None) -> Document:
         "horizon": schema.horizon,
         "states": _states_document(schema.states),
         "actions": actions,
-        "reward": _interval_document(schema.reward),
+        "reward": _interval_document(schema.reward) | ({"outcome": True} if schema.outcome else {}),
         "max_trajectories_per_unit": schema.per_unit,
     }
     if schema.total is not None:

@@ -135,6 +135,7 @@ class Schema:
     reward: tuple[float, float] = (0.0, 1.0)
     total: tuple[float, float] | None = None  # a public bound on a trajectory's total reward
     per_unit: int = 1  # m, the most trajectories one unit may have
+    outcome: bool = False  # a trajectory earns once, in its last record
 
     def __post_init__(self) -> None:
         _whole(self.horizon, "The horizon", 1, MAX_HORIZON)
