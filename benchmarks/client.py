@@ -17,8 +17,7 @@ import pyarrow.parquet
 from tests import services
 
 from benchmarks.rows import Row, row
-from discretion import frames, sources
-from discretion.client import Client
+from discretion.client import Client, frames, sources
 
 ROWS = 10**6
 HORIZON = 20

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from discretion import calls
-from discretion.client import Client, Failed, Refused
+from discretion.client import Client, Failed, Refused, calls
 from tests import services
 
 ROWS = services.csv(50)

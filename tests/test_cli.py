@@ -140,7 +140,13 @@ class TestVerify:
         for words in ("this estimate", "pol_1", f"Value: {report.found['value']:.6g}", "Caution", "Everything holds"):
             assert words in told.output
         quiet = run("verify", *files, "--keys", str(tmp_path / "keys.json"))
-        assert "Value" not in quiet.output
+        assert json.loads(quiet.output)["holds"] is True
+
+    def test_says_what_is_missing(self, tmp_path):
+        self.files(tmp_path)
+        (tmp_path / "keys.json").unlink()
+        assert run("verify", str(tmp_path)).exit_code == 2
+        assert run("verify", str(tmp_path / "policy.json")).exit_code == 2
 
     def test_a_changed_policy_does_not(self, tmp_path):
         files = self.files(tmp_path)

@@ -181,6 +181,29 @@ class TestLists:
         assert key in [found["id"] for found in list(clients["admin"].keys())]
 
 
+class TestOffices:
+    """What an administrator, a custodian and an auditor need no curl for."""
+
+    def test_a_budget_is_changed_and_the_auditor_sees_why(self, people):
+        clients, _ = people
+        dataset = ready(people)
+        population = clients["custodian"].dataset(dataset)["population"]
+        assert clients["custodian"].change_budget(population, "2.5", "another year of data")["total"] == "2.5"
+        auditor = clients["auditor"]
+        assert "another year of data" in [row["reason"] for row in auditor.ledger(dataset)["rows"]]
+        assert population in [found["population"] for found in auditor.ledgers()]
+        assert "signature" in json.loads(auditor.ledger_head(dataset))
+
+    def test_a_revoked_key_opens_nothing_and_stands_in_the_audit_log(self, people, service):
+        clients, _ = people
+        gone = clients["admin"].add_key("gone", "analyst")
+        clients["admin"].revoke_key(gone["id"])
+        with Client(service.url, gone["token"]) as nobody, pytest.raises(Refused, match="401"):
+            list(nobody.datasets())
+        done = [(entry["action"], entry["object"]) for entry in clients["auditor"].audit()]
+        assert ("key.revoke", gone["id"]) in done
+
+
 class TestTrain:
     def test_the_same_idempotency_key_is_the_same_training(self, people):
         clients, _ = people

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from discretion import errors, sources
+from discretion import errors
+from discretion.client import sources
 from tests.test_frames import VECTOR, sent
 
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion import datasets, errors, frames, sources
-from discretion.columns import Outcome
+from discretion import datasets, errors
+from discretion.client import Outcome, frames, sources
 from discretion.learning import documents
 from tests import uploading
 

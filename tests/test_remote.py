@@ -15,9 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from discretion import cli, client, login, settings, terminal
-from discretion.client import Refused
-from discretion.commands import connection
+from discretion import cli, settings
+from discretion.client import Refused, client
+from discretion.commands import connection, login, terminal
 from tests import services
 
 SCHEMA = services.TABULAR
@@ -89,9 +89,9 @@ def service(tmp_path_factory):
 
 @pytest.fixture
 def people(service, tmp_path):
-    """A custodian and an analyst, both signed in."""
+    """A custodian, an analyst and an auditor, all signed in."""
     made = {}
-    for role in ("custodian", "analyst"):
+    for role in ("custodian", "analyst", "auditor"):
         made[role] = Person(service.key(role), service, tmp_path / role)
         made[role].home.mkdir()
         assert made[role].sign_in().exit_code == 0
@@ -239,14 +239,37 @@ class TestJourney:
         papers = analyst.said("policies", "download", policy, "--out", str(tmp_path / "papers"))
         asked = ("--step", "1", "--state", "2")
         assert analyst.said("decide", policy, *asked) == analyst.said("decide", papers["policy"], *asked)
-        verified = analyst.run("verify", papers["policy"], papers["certificate"], "--keys", papers["keys"])
-        assert verified.exit_code == 0
+        verified = analyst.said("verify", papers["policy"], papers["certificate"], "--keys", papers["keys"])
+        assert verified == analyst.said("verify", str(tmp_path / "papers"))
+        assert (verified["holds"], verified["rho"]) == (True, "1/2")
         judged = analyst.said(
             "evaluate", policy, "--rho", "0.25", "--half", "second", "--yes", "--out", str(tmp_path / "r")
         )
         assert judged["report"]["found"]["low"] <= judged["report"]["found"]["high"]
-        assert (tmp_path / "r" / "report.json").exists()
+        assert analyst.said("verify", str(tmp_path / "r"))["rho"] == "1/4"
+        assert [found["state"] for found in analyst.said("trainings")] == ["released", "released"]
         assert people["custodian"].said("datasets", "retire", dataset, "--yes")["state"] == "retired"
+
+    def test_what_waits_can_be_cancelled_and_costs_nothing(self, people, dataset):
+        """Behind one that runs: a worker takes nothing else meanwhile."""
+        analyst = people["analyst"]
+        _, waiting = (analyst.said("train", dataset, *RHO, "--yes", "--no-wait")["id"] for _ in range(2))
+        assert analyst.said("trainings", "cancel", waiting)["state"] == "cancelled"
+        assert analyst.run("trainings", "cancel", waiting).exit_code == 2
+        assert analyst.said("budget", dataset)["remaining"] == "1.5"
+
+    def test_an_auditor_takes_a_ledger_along(self, people, dataset, tmp_path):
+        auditor = people["auditor"]
+        (found,) = (each for each in auditor.said("ledgers") if dataset in each["datasets"])
+        assert (found["name"], found["budget"]["total"]) == ("icu", "2")
+        papers = auditor.said("ledgers", "download", dataset, "--out", str(tmp_path / "books"))
+        checked = auditor.run("ledger", "check", papers["ledger"], papers["head"], "--keys", papers["keys"])
+        assert checked.exit_code == 0, checked.output
+        ledger = json.loads(Path(papers["ledger"]).read_text())
+        ledger["rows"][0]["amount"] = "3"
+        Path(papers["ledger"]).write_text(json.dumps(ledger))
+        assert auditor.run("ledger", "check", *list(papers.values())[:2], "--keys", papers["keys"]).exit_code == 1
+        assert people["analyst"].run("ledgers").exit_code == 3
 
     def test_a_payment_whose_end_was_not_seen_can_be_asked_for_again(self, people, dataset, tmp_path):
         analyst = people["analyst"]

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from discretion import errors
+from discretion.client import Budget, Policy
 from discretion.learning import vapvi
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks
 from discretion.learning.policy import of_table
 from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
-from discretion.results import Budget, Policy
 from tests import certified
 
 

@@ -12,9 +12,10 @@ import discretion
 _ROOMS: Final = {
     "connection": ("login", "logout"),
     "datasets": ("datasets", "upload", "grants", "budget"),
-    "trainings": ("plan", "train", "evaluate", "policies"),
+    "trainings": ("plan", "train", "evaluate", "trainings", "policies"),
     "rehearsals": ("rehearse",),
     "papers": ("decide", "verify"),
+    "ledgers": ("ledgers",),
     "operations": ("serve", "work", "migrate", "keys", "ledger", "openapi", "demo"),
     "paper": ("simulate",),
 }

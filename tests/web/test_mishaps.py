@@ -77,6 +77,19 @@ class TestRestart:
         expect(page.get_by_text("was accepted whole: 2\u202f000 patients")).to_be_visible()
 
 
+class TestStop:
+    def test_an_upload_can_be_stopped_and_leaves_the_dataset_empty(self, visit: Visits, service: Service):
+        custodian = service.key("custodian")
+        dataset = services.new_dataset(custodian)
+        visitor = visit().sign_in(custodian, f"datasets/{dataset}")
+        slow(visitor, 5_000)
+        send(visitor.page, services.csv(2000))
+        visitor.page.get_by_role("button", name="Stop sending").click()
+        expect(visitor.page.get_by_text("You stopped it. Nothing was kept.")).to_be_visible()
+        expect(visitor.page.get_by_role("button", name="Choose a file")).to_be_visible()
+        assert custodian.get(f"/v1/datasets/{dataset}").json()["state"] == "empty"
+
+
 class TestWithdrawnGrant:
     def test_while_a_training_is_planned_is_told_and_nothing_is_charged(self, visit: Visits, service: Service):
         custodian, analyst = service.key("custodian"), service.key("analyst")

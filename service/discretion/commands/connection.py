@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import typer
 
-from discretion import errors, login, terminal
+from discretion import errors
 from discretion.client import Client, Document, Refused
+from discretion.commands import login, terminal
 
 _PATIENCE: Final = 5.0  # seconds that a person at a shell waits for a service that is away
 _SOON: Final = 1.0  # seconds that one waits for a completion

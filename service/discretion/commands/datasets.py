@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
-from discretion import errors, terminal
+from discretion import errors
 from discretion.client import Outcome, Refused
-from discretion.commands import connection
+from discretion.commands import connection, terminal
 
 _OWN_NAMES: Final = "If the file has names of its own, say which is which: --column unit=COLUMN --column step=COLUMN …"
 

@@ -24,10 +24,10 @@ from discretion import (
     signatures,
     signing,
     statements,
-    terminal,
     worker,
 )
 from discretion.api import app as api
+from discretion.commands import terminal
 
 _ACTOR: Final = "command line"  # in the audit log
 

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
-from discretion import errors, simulation, terminal
+from discretion import errors, simulation
+from discretion.commands import terminal
 from discretion.privacy.rho import Rho
 
 app = typer.Typer()

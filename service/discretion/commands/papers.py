@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from discretion import certificate_page, certificates, errors, terminal
-from discretion.commands import connection
+from discretion import certificate_page, certificates, errors
+from discretion.commands import connection, terminal
 from discretion.commands import trainings as remote
 from discretion.learning import policy, report
 
@@ -45,17 +45,35 @@ def _state(given: list[str]) -> policy.State:
 
 @app.command()
 def verify(
-    released: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy, or a report of one, as downloaded.")],
-    certificate: Annotated[Path, typer.Argument(help="Its certificate.")],
-    jwks: Annotated[Path, typer.Option("--keys", help="The service's public keys (JWKS).")],
+    released: Annotated[
+        Path,
+        typer.Argument(metavar="POLICY", help="A policy, or a report of one; or the folder that all three are in."),
+    ],
+    certificate: Annotated[Path | None, typer.Argument(help="Its certificate.")] = None,
+    jwks: Annotated[Path | None, typer.Option("--keys", help="The service's public keys (JWKS).")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Read the certificate out in plain words.")] = False,
+    as_json: connection.Json = False,
 ) -> None:
     """Check the certificate of a policy or of a report offline: signature, digest, every mechanism, and the sum."""
     with terminal.told():
-        signed, public = certificate.read_bytes(), jwks.read_bytes()
-        found = certificates.verify(released.read_bytes(), signed, public)
+        artefact, signed, public = (path.read_bytes() for path in _papers(released, certificate, jwks))
+        found = certificates.verify(artefact, signed, public)
         if explain:
             typer.echo(terminal.printable(certificate_page.explain(signed, public)))
             if isinstance(found.released, report.Report):
                 typer.echo(terminal.printable(certificate_page.findings(found.released)))
-    typer.echo(f"Everything holds: ρ = {found.total_rho}, signed with key {found.kid}.")
+    if explain or terminal.for_people(as_json):
+        typer.echo(f"Everything holds: ρ = {found.total_rho}, signed with key {found.kid}.")
+    else:
+        terminal.write({"holds": True, "rho": str(found.total_rho), "kid": found.kid})
+
+
+def _papers(released: Path, certificate: Path | None, jwks: Path | None) -> tuple[Path, Path, Path]:
+    """What was named, or what a download left in a folder."""
+    if released.is_dir() and certificate is None:
+        judged = released / "report.json"
+        paper = judged if judged.exists() else released / "policy.json"
+        return paper, released / "certificate.json", jwks or released / "keys.json"
+    if certificate is None or jwks is None:
+        raise errors.InvalidRequest("Name a folder, or POLICY CERTIFICATE --keys KEYS.")
+    return released, certificate, jwks

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from discretion import errors, requests, terminal, twin
-from discretion.commands import connection, trainings
+from discretion import errors, requests, twin
+from discretion.commands import connection, terminal, trainings
 from discretion.learning import auto, documents
 
 _WORTH: Final = ("behaviour", "policy", "best")

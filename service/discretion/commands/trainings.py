@@ -10,13 +10,13 @@ import httpx
 import typer
 from rich.table import Table
 
-from discretion import errors, terminal
-from discretion.client import Client, Document, Refused
-from discretion.commands import connection
+from discretion import errors
+from discretion.client import Client, Document, Policy, Refused, Report
+from discretion.commands import connection, terminal
 from discretion.privacy import tokens
-from discretion.results import Policy, Report
 
 policies_app = typer.Typer(help="The policies you may see.")
+trainings_app = typer.Typer(help="What was asked for and how it stands.")
 
 
 def _asked(rho: str, parameters: Path | None, half: str | None) -> dict[str, Any]:
@@ -140,6 +140,35 @@ def _agree_to_pay(yes: bool, dataset: str | None, client: Client, plan: Callable
     connection.agree(yes, f"This costs ρ = {cost} for good. You have {left} left, {after}.")
 
 
+# --- what was asked for ----------------------------------------------------------------------------------------------
+
+
+@trainings_app.callback(invoke_without_command=True)
+def trainings(context: typer.Context, as_json: connection.Json = False) -> None:
+    """List the trainings and evaluations, or cancel one."""
+    if context.invoked_subcommand is None:
+        list_trainings(as_json)
+
+
+@trainings_app.command("list")
+def list_trainings(as_json: connection.Json = False) -> None:
+    """Show trainings and evaluations: your own, those on your datasets, or, for an auditor, all."""
+    with connection.service() as client:
+        found = [*client.trainings(), *client.evaluations()]
+    terminal.show(found, as_json, terminal.listed(found, ("id", "dataset", "state", "rho", "created_at")))
+
+
+@trainings_app.command("cancel")
+def cancel_training(
+    training: Annotated[str, typer.Argument(help="The id of a training or an evaluation.")],
+    as_json: connection.Json = False,
+) -> None:
+    """Stop a training or an evaluation: what was only reserved comes back, what had begun stays charged."""
+    with connection.service() as client:
+        found = client.cancel(training)
+    terminal.show(found, as_json, terminal.facts({name: found[name] for name in ("id", "state", "rho")}))
+
+
 # --- policies --------------------------------------------------------------------------------------------------------
 
 
@@ -176,4 +205,5 @@ def decided(policy: str, step: int, state: Any) -> Document:
 app = typer.Typer()
 for command in (plan, train, evaluate):
     app.command()(command)
+app.add_typer(trainings_app, name="trainings")
 app.add_typer(policies_app, name="policies")

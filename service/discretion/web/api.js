@@ -101,7 +101,7 @@ export async function all(path, { items = "items", most = 5000 } = {}) {
 }
 
 // A file as it is, with what has been sent so far told to `progressed`; fetch cannot tell it.
-export function upload(path, file, type, progressed) {
+export function upload(path, file, type, progressed, signal) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("PUT", path);
@@ -114,6 +114,8 @@ export function upload(path, file, type, progressed) {
     });
     const lost = "The connection broke before the service had everything. Nothing was kept; send the file again.";
     request.addEventListener("error", () => reject(new Problem(0, "unreachable", lost)));
+    request.addEventListener("abort", () => reject(new Problem(0, "stopped", "You stopped it. Nothing was kept.")));
+    signal.addEventListener("abort", () => request.abort());
     request.send(file);
   });
 }

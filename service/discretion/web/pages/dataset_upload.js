@@ -74,10 +74,12 @@ async function send(dataset, file, told) {
   told.sending = true;
   told.zone.hidden = true;
   try {
-    const accepted = await api.upload(`/v1/datasets/${dataset.id}/trajectories`, file, type, sending(file, told));
+    const stop = new AbortController();
+    const accepted = await api.upload(`/v1/datasets/${dataset.id}/trajectories`, file, type, sending(file, told, stop), stop.signal);
     finish(told, success(file, accepted), `${file.name} was accepted.`);
   } catch (problem) {
     if (problem.status === 401) return finish(told, null, "");
+    if (problem.code === "stopped") return finish(told, h("p", { class: "note" }, problem.message), `${file.name} was not sent.`);
     await failed(dataset, file, told, problem);
   }
 }
@@ -90,14 +92,16 @@ function finish(told, content, text) {
   told.changed().catch(() => {}); // the page shows how the dataset is now, or says itself that it cannot
 }
 
-function sending(file, told) {
+function sending(file, told, stop) {
   const bar = progress(0, `Sending ${file.name}`);
   const text = h("p");
-  replace(told.place, h("p", {}, h("strong", {}, file.name), `, ${words.bytes(file.size)}`), bar, text);
+  const button = h("button", { type: "button", onclick: () => stop.abort() }, "Stop sending");
+  replace(told.place, h("p", {}, h("strong", {}, file.name), `, ${words.bytes(file.size)}`), bar, text, h("p", {}, button));
   text.textContent = "Sending. You may look at other pages here; do not close this tab.";
   return (sent, total) => {
     bar.value = total ? sent / total : 0;
     if (sent < total) return;
+    button.remove(); // what has arrived whole may be kept
     bar.removeAttribute("value"); // how long it takes is not known
     text.textContent = "Everything is sent. The service is checking every row; that takes a while for large files.";
   };

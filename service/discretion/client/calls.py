@@ -59,6 +59,9 @@ class Calls:
     def read(self, path: str) -> Document:
         return document(self.get(path))
 
+    def patch(self, path: str, body: object) -> Document:
+        return document(self._ask("PATCH", path, False, json=body))
+
     def delete(self, path: str) -> Document:
         return document(self._ask("DELETE", path, False))
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from discretion import certificates, errors
+from discretion.client.calls import Document
 from discretion.learning import policy as artefacts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Document = dict[str, Any]
 
 _CERTIFICATE: Final = "certificate.json"
 _KEYS: Final = "keys.json"
@@ -80,7 +79,7 @@ class Policy(_Certified):
     def plot(self, path: Path | str | None = None, *, scores: bool = False, column: str | None = None) -> "Figure":
         """A map of its decisions, step by state; fallback is hatched. Of a vector state, `column` is shown."""
         try:
-            from discretion import policy_map
+            from discretion.client import policy_map
         except ImportError:
             raise errors.InvalidParameter("Drawing needs matplotlib; install discretion[plots].") from None
         figure = policy_map.draw(self.rule, scores, column)

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from discretion import errors
 from discretion.client import Failed, Refused
-from discretion.login import NotSignedIn
+from discretion.commands.login import NotSignedIn
 
 WRONG, USAGE, FORBIDDEN, EXHAUSTED, UNREACHABLE = 1, 2, 3, 4, 5
 

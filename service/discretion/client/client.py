@@ -1,18 +1,4 @@
-"""A client of the HTTP API in plain Python: one method for each thing to do, one exception for every refusal.
-
-    with Client("http://127.0.0.1:8000", token) as custodian:
-        stays = custodian.add_dataset("icu", budget={"rho": "2"}, **schema)["id"]
-        custodian.upload(stays, frame, {"unit": "icustayid", "step": "bloc", "state": "cluster"})
-        custodian.add_grant(stays, analyst_key, "1")
-
-    with Client("http://127.0.0.1:8000", other_token) as analyst:
-        print(analyst.plan(stays, rho="0.5")["epsilon"])
-        policy = analyst.train(stays, rho="0.5")
-        print(policy.decide(step=1, state=0).label, policy.verify().total_rho)
-
-What was refused raises `Refused`, with the API's own `status`, `code` and `detail`; rows that cannot be meant raise
-`errors.InvalidSource` here, before the service keeps anything of them.
-"""
+"""What a key can do with a service: upload, plan, train, evaluate, and fetch what was released."""
 
 import json
 import os
@@ -27,14 +13,14 @@ import httpx
 from rich.console import Console
 from rich.progress import Progress
 
-from discretion import errors, frames, sources
-from discretion.calls import Calls, Document, Refused, checked
-from discretion.columns import Names, Outcome
+from discretion import errors
+from discretion.client import frames, sources
+from discretion.client.calls import Calls, Document, Refused, checked
+from discretion.client.columns import Names, Outcome
+from discretion.client.offices import Offices
+from discretion.client.results import Policy, Report
 from discretion.learning.policy import State
 from discretion.privacy import tokens
-from discretion.results import Budget, Policy, Report
-
-__all__ = ["Budget", "Client", "Document", "Failed", "Outcome", "Policy", "Refused", "Report"]
 
 _ENDED: Final = ("released", "failed", "cancelled")
 _PATIENCE: Final = 60.0  # seconds that a service may be away
@@ -71,7 +57,7 @@ class Failed(Exception):
         self.ended = ended
 
 
-class Client:
+class Client(Offices):
     """One key's view of a service; `patience` is how long it is waited for, `options` go to httpx."""
 
     def __init__(self, base_url: str, token: str | None = None, *, patience: float = _PATIENCE, **options: Any) -> None:
@@ -86,34 +72,7 @@ class Client:
     def close(self) -> None:
         self._calls.http.close()
 
-    # --- keys, populations, datasets ---
-
-    def add_key(self, name: str, role: str) -> Document:
-        """The answer has the token, which is shown this once."""
-        return self._calls.post("/v1/keys", {"name": name, "role": role})
-
-    def keys(self) -> Iterator[Document]:
-        return self._calls.pages("/v1/keys")
-
-    def add_population(self, name: str, budget: Document) -> Document:
-        return self._calls.post("/v1/populations", {"name": name, "budget": budget})
-
-    def populations(self) -> Iterator[Document]:
-        return self._calls.pages("/v1/populations")
-
-    def add_dataset(self, name: str, **schema: Any) -> Document:
-        """`population` or `budget`, and the public schema: horizon, states, actions, reward."""
-        return self._calls.post("/v1/datasets", {"name": name} | schema)
-
-    def datasets(self) -> Iterator[Document]:
-        return self._calls.pages("/v1/datasets")
-
-    def dataset(self, dataset: str) -> Document:
-        return self._calls.read(f"/v1/datasets/{dataset}")
-
-    def retire(self, dataset: str) -> Document:
-        """Delete its data for good; ledger, policies and certificates stay."""
-        return self._calls.delete(f"/v1/datasets/{dataset}")
+    # --- data ---
 
     def upload(
         self,
@@ -158,23 +117,6 @@ class Client:
                 if broken_at is None or refused.code != errors.DatasetNotEmpty.code:
                     raise
                 raise Refused(refused.status, refused.code, _PERHAPS_THERE, refused.problem) from None
-
-    def add_grant(self, dataset: str, key: str, rho: str) -> Document:
-        return self._calls.post(f"/v1/datasets/{dataset}/grants", {"key": key, "rho": rho})
-
-    def grants(self, dataset: str) -> Iterator[Document]:
-        return self._calls.pages(f"/v1/datasets/{dataset}/grants")
-
-    def revoke_grant(self, dataset: str, grant: str) -> Document:
-        return self._calls.delete(f"/v1/datasets/{dataset}/grants/{grant}")
-
-    def budget(self, dataset: str) -> Budget:
-        return Budget.of(self._calls.read(f"/v1/datasets/{dataset}/budget"))
-
-    def ledger(self, dataset: str) -> Document:
-        """Every row that this key may see, oldest first, and whether the chain is `intact`."""
-        path = f"/v1/datasets/{dataset}/ledger"
-        return self._calls.read(path) | {"rows": list(self._calls.pages(path, "rows")), "next": None}
 
     # --- trainings ---
 

@@ -8,11 +8,11 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from discretion import errors
+from discretion.client.calls import Document
 
-Document = Mapping[str, Any]
 Names = Mapping[str, str | Sequence[str] | None]  # the upload's columns, and the table's own
 
 _OR_OUTCOME: Final = "; or give outcome=Outcome(column, good=…), or --outcome COLUMN --good VALUE"

@@ -18,8 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from discretion import errors, sources
-from discretion.columns import Arrangement, Column, Document, Names, Outcome
+from discretion import errors
+from discretion.client import sources
+from discretion.client.calls import Document
+from discretion.client.columns import Arrangement, Column, Names, Outcome
 
 
 class _Rows:
