@@ -67,6 +67,26 @@ class TestAnUpload:
         services.refused(services.upload(custodian, dataset, uploading.as_csv(ROWS), kind), 422, "invalid_request")
         assert custodian.get(f"/v1/datasets/{dataset}").json()["state"] == "empty"
 
+    def test_with_outcomes_says_so_in_the_public_schema_and_auto_goes_by_it(self, hospital: Hospital) -> None:
+        custodian, analyst = hospital.custodian, hospital.analyst
+        dataset = services.new_dataset(custodian)
+        assert "outcome" not in custodian.get(f"/v1/datasets/{dataset}").json()["reward"]
+        rows = ["unit,step,state,action,outcome", *(f"p{unit},1,0,0,{unit % 2}" for unit in range(40))]
+        assert services.upload(custodian, dataset, "\n".join(rows).encode()).status_code == 201
+        services.grant(custodian, dataset, analyst)
+        assert analyst.get(f"/v1/datasets/{dataset}").json()["reward"]["outcome"] is True
+        asked = {"dataset": dataset, "algorithm": "auto", "privacy": {"rho": "0.5"}}
+        plan = analyst.post("/v1/plans", json=asked).json()
+        assert plan["algorithm"] == "dp-pae"
+        assert "outcome" in plan["chosen"]["reason"]
+
+    def test_of_a_dataset_declared_to_have_outcomes_must_have_them(self, custodian: Client) -> None:
+        declared = services.TABULAR | {"reward": {"low": 0, "high": 1, "outcome": True}}
+        dataset = services.new_dataset(custodian, schema=declared)
+        answer = services.upload(custodian, dataset, services.csv(4))
+        assert answer.status_code == 422
+        assert "outcome" in [problem["column"] for problem in answer.json()["problems"]]
+
 
 class TestASecondUpload:
     def test_is_refused(self, hospital: Hospital) -> None:

@@ -57,7 +57,13 @@ class NewDataset(_Strict):
         Object, Field(description='{"kind": "discrete", "count"} or {"kind": "vector", "columns", "bounds"}')
     ]
     actions: Annotated[Object, Field(description='{"count"} and, optionally, "labels"')]
-    reward: Annotated[Object, Field(description='{"low", "high"} of one reward')]
+    reward: Annotated[
+        Object,
+        Field(
+            description='{"low", "high"} of one reward; "outcome": true where a stay earns once, in its last row. '
+            "An upload with outcomes says so too."
+        ),
+    ]
     return_: Annotated[
         Object | None, Field(alias="return", description='{"low", "high"} of a whole trajectory\'s rewards')
     ] = None

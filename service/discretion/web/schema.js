@@ -18,7 +18,7 @@ export function schemaWords(schema) {
       ["A stay has", `at most ${many(schema.horizon, "step")}`],
       ["A state is", discrete ? (states.count === 1 ? "always 0" : `a number from 0 to ${words.whole(states.count - 1)}`) : many(states.columns.length, "measurement")],
       ["Actions", many(actions.count, "action")],
-      ["One reward is", `from ${reward.low} to ${reward.high}`],
+      [reward.outcome ? "Each stay has one outcome" : "One reward is", `from ${reward.low} to ${reward.high}`],
       ["All rewards of a stay", total ? `from ${total.low} to ${total.high} together` : "nothing was declared"]),
     discrete ? null : shut(`The ${many(states.columns.length, "measurement")}`, columns(states)),
     actions.labels ? shut(`What the ${many(actions.count, "action")} mean`, labels(actions)) : null,

@@ -10,11 +10,11 @@ export function typeOf(file) {
   return TYPES[file.name.split(".").pop().toLowerCase()] || null;
 }
 
-export function columnsOf({ states }) {
+export function columnsOf({ states, reward }) {
   const names = states.kind === "discrete" ? ["state"] : states.columns;
   return {
     names,
-    required: ["unit", "step", ...names, "action", "reward"],
+    required: ["unit", "step", ...names, "action", reward.outcome ? "outcome" : "reward"],
     optional: ["trajectory", "terminated", ...names.map((name) => `next_${name}`)],
   };
 }
