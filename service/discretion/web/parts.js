@@ -147,17 +147,21 @@ function problems(listed) {
 }
 
 // A last question before what cannot be undone; resolves to whether the answer was yes.
-export function confirm(title, content, yes) {
+export async function confirm(title, content, yes) {
+  return await ask(title, [content], { yes, no: "Go back" }) === "yes";
+}
+
+// Something in the way of everything else; resolves to the answer whose button closed it. `must`: no key closes it.
+export function ask(title, content, answers, must = false) {
   return new Promise((resolve) => {
     const id = fresh("dialog");
-    const dialog = h("dialog", { "aria-labelledby": id },
-      h("h2", { id }, title), content,
-      h("div", { class: "row" },
-        h("button", { type: "button", class: "primary", onclick: () => dialog.close("yes") }, yes),
-        h("button", { type: "button", onclick: () => dialog.close("no") }, "Go back")));
+    const buttons = Object.entries(answers).map(([answer, text], index) => (
+      h("button", { type: "button", ...(index === 0 ? { class: "primary" } : {}), onclick: () => dialog.close(answer) }, text)));
+    const dialog = h("dialog", { "aria-labelledby": id }, h("h2", { id }, title), ...content, h("div", { class: "row" }, ...buttons));
+    dialog.addEventListener("cancel", (event) => must && event.preventDefault());
     dialog.addEventListener("close", () => {
       dialog.remove();
-      resolve(dialog.returnValue === "yes");
+      resolve(dialog.returnValue);
     });
     document.body.append(dialog);
     dialog.showModal();

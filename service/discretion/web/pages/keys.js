@@ -1,9 +1,9 @@
 // Keys: who may come in, and as what.
 
 import * as api from "/assets/api.js";
-import { fresh, h, say } from "/assets/dom.js";
+import { h, say } from "/assets/dom.js";
 import * as forms from "/assets/forms.js";
-import { busy, button, card, confirm, copied, empty, fetched, field, page, table } from "/assets/parts.js";
+import { ask, busy, button, card, confirm, copied, empty, fetched, field, page, table } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
 const ROLES = [
@@ -45,22 +45,10 @@ function making(changed) {
 
 // The token exists in this dialog and nowhere else, so that it takes a decision to lose it.
 function handOver(made) {
-  return new Promise((resolve) => {
-    const id = fresh("dialog");
-    const dialog = h("dialog", { "aria-labelledby": id },
-      h("h2", { id }, `The token of ${made.name}`),
-      h("p", { class: "note" }, "It is shown this once and kept nowhere. Hand it over in a way that nobody else can read, then close this."),
-      h("p", {}, copied(made.token)),
-      h("p", {}, `Role: ${words.ROLES[made.role]}. Id of the key, which is no secret: `, copied(made.id)),
-      h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "I have kept the token")));
-    dialog.addEventListener("cancel", (event) => event.preventDefault());
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve();
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-  });
+  return ask(`The token of ${made.name}`, [
+    h("p", { class: "note" }, "It is shown this once and kept nowhere. Hand it over in a way that nobody else can read, then close this."),
+    h("p", {}, copied(made.token)),
+    h("p", {}, `Role: ${words.ROLES[made.role]}. Id of the key, which is no secret: `, copied(made.id))], { kept: "I have kept the token" }, true);
 }
 
 async function listed(session, changed) {
