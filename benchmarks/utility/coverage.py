@@ -108,7 +108,7 @@ def harmful(problem: Simulator, data: Trajectories) -> policy.Policy:
 
 
 def best(problem: Problem) -> IntArray:  # (H, S)
-    found, following = np.zeros((problem.horizon, len(problem.first)), dtype=np.int64), np.zeros(len(problem.first))
+    found, following = np.zeros((problem.horizon, len(problem.first)), dtype=np.int64), problem.settled
     for step in reversed(range(problem.horizon)):
         q = problem.kernel @ (problem.arrival + following)
         found[step], following = q.argmax(axis=1), np.where(problem.terminal, 0.0, q.max(axis=1))

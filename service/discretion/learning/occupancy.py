@@ -15,14 +15,14 @@ score of `fqe` uses the same patients, and then sampling errors of values cancel
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from discretion.learning import denoising, followed, outcomes
+from discretion.learning import denoising, followed, outcomes, potential
 from discretion.learning.asking import Asker, deviation, total_range
-from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
 
 REACH: Final = 1.6  # a radius, in the expected length of a unit's vector
 # A unit's visits are taken up to a squared length L of their counts. Noise grows with √L, and what is left out of long
@@ -69,14 +69,15 @@ class Counts:
     stands: IntArray  # (H, S + 1) by state, and for the pool
     supported: BoolArray  # (S + 1,) the decision itself is judged there
     by_state: FloatArray  # (S,) shares of the visits, the pool's spread over its states
+    acted: FloatArray  # (S + 1,) the share of a place's visits that stand for the decision of the last step
     followers: FloatArray  # (S + 1,) how many of a place's visits followed the policy, where everyone stands in
     unsure: float  # how wrong these may be together, as a share of them
 
 
-def count(asker: Asker, sizes: MeanSizes, decisions: IntArray, support: float) -> Counts:
+def count(asker: Asker, sizes: MeanSizes, policy: followed.Judged, support: float) -> Counts:
     """A decision with too few followed visits is not judged: what everyone did there stands in for it."""
     limits = followed.Limits(math.ceil(FOLLOWED_LIMIT * sizes.followed), math.ceil(VISITED_LIMIT * sizes.visits))
-    judged = followed.Judged(asker.schema, decisions, limits)
+    judged = replace(policy, limits=limits)
     follow, visit = asker.ask(followed.Followed(judged)), asker.ask(followed.Visited(judged))
     radius = math.sqrt(limits.visited)
     table, visited = follow.values * math.sqrt(limits.followed), visit.values * radius
@@ -85,7 +86,7 @@ def count(asker: Asker, sizes: MeanSizes, decisions: IntArray, support: float) -
     enough = visited > max(support * deviation(visit) * radius, FEWEST)
     states = asker.schema.count
     place = np.where(trusted.any(axis=1) | enough, np.arange(states), states)
-    chosen = followed.Judged(asker.schema, decisions, limits, trusted, place)
+    chosen = replace(judged, trusted=trusted, place=place)
     taken = asker.ask(followed.Standing(chosen))
     most = limits.followed + limits.visited
     exact, error = taken.values * most, deviation(taken) * most
@@ -135,6 +136,17 @@ def _above_zero(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(z > far, near + ratio, -1 / far), np.where(z > far, 1 - ratio * (near + ratio), 1 / far**2)
 
 
+def settled(asker: Asker, counts: Counts, found: potential.Potential) -> FloatArray:  # (S + 1,)
+    """How many stays are at each place at the last step: as recorded at all steps, as far as noise hides how the last
+    one differs."""
+    assert counts.judged.place is not None
+    total = max(float(found.reached.sum()), found.noise, 1.0)
+    usual = counts.recorded * (total / max(float(counts.recorded.sum()), _TINY))
+    reached = np.bincount(counts.judged.place, weights=found.reached, minlength=len(usual))
+    change, _, _ = _shrunk(reached - usual, found.noise, np.maximum(usual, np.sqrt(usual * usual.mean())))
+    return np.maximum(usual + change, np.maximum(0.1 * usual, 1.0))
+
+
 def _trusted(
     judged: followed.Judged, table: FloatArray, support: float, noise: float
 ) -> tuple[BoolArray, FloatArray]:  # (S, A), (2, S, A)
@@ -176,7 +188,8 @@ def _counts(
     stands = np.append(_stands(judged, total), np.full((schema.horizon, 1), states * (actions + 1)), axis=1)
     supported = np.append(known, False)
     shares = by_state / max(float(by_state.sum()), 1.0)
-    return Counts(judged, cells, places, recorded, stands, supported, shares, *followers)
+    acted = np.where(supported, np.clip(cells[stands[-1]] / np.maximum(np.append(visited, 1.0), 1.0), 0.01, 1.0), 1.0)
+    return Counts(judged, cells, places, recorded, stands, supported, shares, acted, *followers)
 
 
 def _stands(judged: followed.Judged, visits: FloatArray) -> IntArray:  # (H, S)
@@ -192,14 +205,15 @@ def _stands(judged: followed.Judged, visits: FloatArray) -> IntArray:  # (H, S)
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What `fqe` scores patients with."""
+    """What `fqe` scores patients with; H counts the steps that are pooled."""
 
     occupancy: FloatArray  # (H, S + 1) by step and place, or (S + 1,) by place
-    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
+    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's; without Φ, where there is one
     noise: FloatArray  # (S·A + S + 1,) the variance of the values' noise by cell
     unsure: FloatArray  # (S·A + S + 1,) that of the values, with what was not believed
     doubt: float = 0.0  # how wrong the occupancy may be by noise, as a share of it
     moved: float = 1.0  # how much a single decision for the policy's moves it, at most, as a share of it
+    last: FloatArray | None = None  # (S + 1,) the occupancy of the step behind the pooled ones, if found by step
 
 
 def _length(asker: Asker, sizes: FloatArray, visits: FloatArray, more: float = 0.0) -> float:
@@ -242,7 +256,7 @@ def _shrunk(raw: FloatArray, noise: float, scale: FloatArray) -> tuple[FloatArra
 
 def _values(asker: Asker, counts: Counts, sizes: MeanSizes, rounds: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """V_h = V_{h+1} + P(V_{h+1} − V_{h+2}), a round for each step from the last; then by extrapolation."""
-    horizon, cells = asker.schema.horizon, counts.cells
+    horizon, cells = followed.pooled_steps(asker.schema), counts.cells
     total, visits = max(float(cells.sum()), 1.0), np.maximum(cells, 1.0)
     values = np.zeros((horizon + 1, asker.schema.count + 1))
     q, variance, unsure = np.zeros((3, len(cells)))
@@ -256,7 +270,7 @@ def _values(asker: Asker, counts: Counts, sizes: MeanSizes, rounds: int) -> tupl
         rest = np.where(cells > 0, sums[:-1] / visits - mean, 0.0)
         factor = _belief(rest, noise / visits, cells)
         rest = factor * rest
-        q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *total_range(asker.schema))
+        q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *_range(counts.judged))
         variance += (factor * noise / visits) ** 2
         unsure += factor * (noise / visits) ** 2  # of the posterior: noise that was believed, signal that was not
         values[step, :-1] = q[counts.stands[step, :-1]]
@@ -291,18 +305,24 @@ def _extrapolate(values: FloatArray, weights: FloatArray, step: int) -> None:
         values[index] = values[index + 1] + last
 
 
-def by_table(asker: Asker, counts: Counts, sizes: MeanSizes) -> Estimate:
+def by_table(
+    asker: Asker, counts: Counts, sizes: MeanSizes, settled: potential.Potential | None = None
+) -> Estimate:
     """Everything from a table of transitions, sums of rewards, and where trajectories start."""
     states, live = asker.schema.count, np.flatnonzero(counts.cells > 0)
     kernel, doubt = _transitions(asker, counts, live)
-    reward, unsure = _rewards(asker, counts, sizes, live)
+    expected = np.zeros(len(kernel))
+    if settled is not None:
+        kernel = _lasting(kernel, counts, settled.ended(asker.units))
+        expected = _improves(kernel, counts.judged)
+    reward, unsure = _rewards(asker, counts, sizes, live, expected)
     starts = asker.ask(outcomes.Arrivals(counts.judged, np.zeros(states + 1), 1.0))
     start = _on_simplex(starts.values / max(float(starts.values.sum()), 1.0))
-    values = _backwards(asker.schema, counts, kernel, reward)
+    values = _backwards(counts, kernel, reward)
     variance = unsure + (doubt * (values[0] - kernel @ values[0][:, None]) ** 2).sum(axis=1)
     place = np.arange(states) if counts.judged.place is None else counts.judged.place
-    occupancy = _forwards(asker.schema, counts, kernel, start)
-    return Estimate(occupancy, values[:, np.append(place, states + 1)], variance, variance)
+    *occupancy, last = _forwards(counts, kernel, start)
+    return Estimate(np.array(occupancy), values[:, np.append(place, states + 1)], variance, variance, last=last)
 
 
 def _transitions(asker: Asker, counts: Counts, live: IntArray) -> tuple[FloatArray, FloatArray]:  # (cells, S + 2) each
@@ -318,34 +338,67 @@ def _transitions(asker: Asker, counts: Counts, live: IntArray) -> tuple[FloatArr
     return kernel, doubt
 
 
-def _backwards(schema: Schema, counts: Counts, kernel: FloatArray, reward: FloatArray) -> FloatArray:
+def _lasting(kernel: FloatArray, counts: Counts, ended: float) -> FloatArray:
+    """With no more ends than there are, and no pool where nobody is pooled: noise makes some of what is never negative
+    positive, and over a horizon even one in a hundred adds up."""
+    fewer = kernel.copy()
+    fewer[:, -2] *= counts.cells[-1] > 0
+    often = float((counts.recorded * fewer[counts.stands[0], -1]).sum())
+    fewer[:, -1] *= min(1.0, ended / max(often, _TINY))
+    return fewer / np.maximum(fewer.sum(axis=1, keepdims=True), _TINY)
+
+
+def _improves(kernel: FloatArray, judged: followed.Judged) -> FloatArray:  # (cells,)
+    """By how much the next state is better, of those that go on, as far as the table knows."""
+    assert judged.place is not None
+    schema, phi = judged.schema, judged.phi[:-1]
+    states, actions = schema.count, schema.actions
+    pool = float(phi[judged.place == states].mean()) if (judged.place == states).any() else 0.0
+    here = np.concatenate([np.repeat(phi, actions), phi, [pool]])
+    on = kernel[:, :-1]
+    return np.asarray(on @ np.append(phi, pool) / np.maximum(on.sum(axis=1), _TINY) - here)
+
+
+def _range(judged: followed.Judged) -> tuple[float, float]:
+    """What a value can be; beyond a potential that is itself possible, the difference of two."""
+    low, high = total_range(judged.schema)
+    return (low, high) if judged.potential is None else (low - high, high - low)
+
+
+def _backwards(counts: Counts, kernel: FloatArray, reward: FloatArray) -> FloatArray:
     """V by step and place, (H + 1, S + 2), from the last step back."""
-    values = np.zeros((schema.horizon + 1, schema.count + 2))
-    for step in reversed(range(schema.horizon)):
-        values[step, :-1] = np.clip((reward + kernel @ values[step + 1])[counts.stands[step]], *total_range(schema))
+    horizon = followed.pooled_steps(counts.judged.schema)
+    values = np.zeros((horizon + 1, counts.judged.schema.count + 2))
+    for step in reversed(range(horizon)):
+        values[step, :-1] = np.clip((reward + kernel @ values[step + 1])[counts.stands[step]], *_range(counts.judged))
     return values
 
 
-def _forwards(schema: Schema, counts: Counts, kernel: FloatArray, start: FloatArray) -> FloatArray:
-    """The occupancy by step and place, (H, S + 1), from the first step on."""
-    occupancy = np.empty((schema.horizon, schema.count + 1))
+def _forwards(counts: Counts, kernel: FloatArray, start: FloatArray) -> FloatArray:
+    """The occupancy by step and place, (H + 1, S + 1), from the first step on to the one behind the last."""
+    horizon = followed.pooled_steps(counts.judged.schema)
+    occupancy = np.empty((horizon + 1, counts.judged.schema.count + 1))
     occupancy[0] = start
-    for step in range(schema.horizon - 1):
+    for step in range(horizon):
         occupancy[step + 1] = (occupancy[step] @ kernel[counts.stands[step]])[:-1]
     return occupancy
 
 
-def _rewards(asker: Asker, counts: Counts, sizes: MeanSizes, live: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The mean reward of each cell and its variance."""
+def _rewards(
+    asker: Asker, counts: Counts, sizes: MeanSizes, live: IntArray, expected: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The mean reward of each cell and its variance, as far as noise lets it be told from what was expected."""
     idle, visits = asker.schema.idle, np.maximum(counts.cells, 1.0)
+    either = counts.judged.potential is not None  # with it visits are paid above and below zero
     _, radius = _centred(asker, counts, sizes, None)
     paid = asker.ask(outcomes.Targets(counts.judged, None, 0.0, radius))
     mean = 2 * float(paid.values[-1]) * radius / max(float(counts.cells.sum()), 1.0)
     reward, unsure = np.full(len(visits), mean), np.zeros(len(visits))
     if len(live):
-        sums, noise = paid.values[:-1][live] * radius, deviation(paid) * radius
-        levels = _levels(noise, visits[live], below=idle > 0, above=idle < 1)
-        reward[live], unsure[live] = _shares(sums, visits[live], noise, levels)
+        sums, noise = paid.values[:-1][live] * radius - (visits * expected)[live], deviation(paid) * radius
+        levels = _levels(noise, visits[live], below=either or idle > 0, above=either or idle < 1)
+        found, unsure[live] = _shares(sums, visits[live], noise, levels)
+        reward[live] = expected[live] + found
     return reward, unsure
 
 
