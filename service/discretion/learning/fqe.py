@@ -36,8 +36,20 @@ from typing import Final, Literal
 import numpy as np
 
 from discretion import errors
-from discretion.learning import asking, checks, followed, horizon, judgements, occupancy, outcomes, policy, potential
-from discretion.learning import report
+from discretion.learning import (
+    asking,
+    checks,
+    followed,
+    horizon,
+    judgements,
+    occupancy,
+    outcomes,
+    policy,
+    potential,
+    report,
+    transition_table,
+    weighing,
+)
 from discretion.learning import features as maps
 from discretion.learning.asking import Asker
 from discretion.learning.curator import Concentrated, Curator, Query, Share, check_budget
@@ -231,77 +243,13 @@ def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: 
     received = judgements.received_of(asker)
     counts = occupancy.count(asker, sizes, judged, parameters.support)
     if parameters.way == "table":
-        found = occupancy.by_table(asker, counts, sizes, settled)
+        found = transition_table.estimate(asker, counts, sizes, settled)
     else:
         rounds = {"occupancy_rounds": parameters.occupancy_rounds, "value_rounds": _value_rounds(schema, parameters)}
         found = occupancy.by_rounds(asker, counts, sizes, **rounds)
-    weights = _weights(units, counts, found)
-    last = None if settled is None else _last(asker, counts, weights, found, settled)
+    weights = weighing.of(units, counts, found)
+    last = None if settled is None else weighing.last(asker, counts, weights, found, settled)
     return _judgement(asker, _Released(sizes, received, counts, found, weights, last), parameters)
-
-
-@dataclass(frozen=True, eq=False)
-class _Weights:
-    """How much a visit counts: d·n/n(cell)."""
-
-    each: FloatArray  # (H, S + 1) or (S + 1,)
-    total: FloatArray  # (S + 1,) by place
-    occupancy: FloatArray  # (S + 1,)
-    cells: IntArray | None
-    alike: FloatArray  # (2, S + 1) times so much where everyone stands in: who did otherwise, who did alike
-    together: float  # of the decisions that were not judged by themselves, those that were judged together
-
-
-def _stand_in(counts: Counts, occupancy: FloatArray) -> tuple[FloatArray, float]:
-    """Where everyone stands in, a visit that followed the policy stands for as many as did otherwise; the less so, the
-    less is known about how many followed."""
-    each = np.where(counts.followers > 0, max(1 - 4 * counts.unsure**2, 0.0), 0.0)
-    unjudged = np.where(counts.supported, 0.0, occupancy)
-    together = float((unjudged * each).sum()) / max(float(unjudged.sum()), 1e-9)
-    alike = 1 - each + each * np.maximum(counts.places / np.maximum(counts.followers, 1e-9), 1.0)
-    return np.array([1 - each, alike]), together
-
-
-def _weights(units: int, counts: Counts, found: Estimate) -> _Weights:
-    total = found.occupancy if found.occupancy.ndim == 1 else found.occupancy.sum(axis=0)
-    by_place = np.where(counts.places > 0, total * units / np.maximum(counts.places, 1.0), 0.0)
-    stand_in = _stand_in(counts, total)
-    if found.occupancy.ndim == 1:
-        return _Weights(by_place, by_place, total, None, *stand_in)
-    stands = counts.stands[: len(found.occupancy)]
-    visits = counts.cells[stands]
-    each = np.where(visits > 0, found.occupancy * units / np.maximum(visits, 1.0), 0.0)
-    return _Weights(each, by_place, total, stands[:, :-1], *stand_in)
-
-
-@dataclass(frozen=True, eq=False)
-class _Last:
-    """The last step, where it is kept apart, by place."""
-
-    occupancy: FloatArray  # (S + 1,)
-    weights: FloatArray  # (S + 1,) how much a record there counts that stands for the policy's decision
-    visits: FloatArray  # (S + 1,) how many such there are
-    potential: FloatArray  # (S + 1,) by state, Φ
-    unsure: float  # the deviation of what Φ earns the policy
-
-
-def _last(asker: Asker, counts: Counts, weights: _Weights, found: Estimate, settled: potential.Potential) -> _Last:
-    """Weights as everywhere: how often the policy comes there, over the records that stand for it. Without an occupancy
-    of that step, a record counts as the place's visits do."""
-    reached = occupancy.settled(asker, counts, settled)
-    visits = np.maximum(reached * counts.acted, 1.0)
-    if found.last is None:
-        here = weights.each * visits / asker.units
-        here = here / max(float(here.sum()), 1.0)  # no stay comes there twice
-    else:
-        here = found.last
-    each = here * asker.units / visits
-    assert counts.judged.place is not None
-    place = counts.judged.place
-    shared = reached[place] * np.where(place < len(place), 1.0, 1 / max(int((place == len(place)).sum()), 1))
-    by_state = (here / reached)[place] * shared
-    unsure = math.sqrt(float((by_state**2 * settled.variance[:-1]).sum()))
-    return _Last(here, each, visits, settled.values, unsure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +260,8 @@ class _Released:
     received: Received
     counts: Counts
     found: Estimate
-    weights: _Weights
-    last: _Last | None  # where the last step is kept apart
+    weights: weighing.Weights
+    last: weighing.Last | None  # where the last step is kept apart
 
     @property
     def occupancy(self) -> FloatArray:  # (S + 1,)

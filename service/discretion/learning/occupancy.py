@@ -2,7 +2,7 @@
 
 Two ways, by a public rule: *rounds* of sums, each for what the one before changed, whose noise grows with their number;
 or a *table* of transitions, whose noise reaches a value by the root of the number of states. The first tells more with
-many states for the patients and the budget, the second with few.
+many states for the patients and the budget, the second (`transition_table`) with few.
 
 | here        | is                                                                                           |
 |-------------|----------------------------------------------------------------------------------------------|
@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from discretion.learning import denoising, followed, outcomes, potential
+from discretion.learning import followed, outcomes, potential
 from discretion.learning.asking import Asker, deviation, total_range
 from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
 
@@ -136,7 +136,7 @@ def _above_zero(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(z > far, near + ratio, -1 / far), np.where(z > far, 1 - ratio * (near + ratio), 1 / far**2)
 
 
-def settled(asker: Asker, counts: Counts, found: potential.Potential) -> FloatArray:  # (S + 1,)
+def settled(counts: Counts, found: potential.Potential) -> FloatArray:  # (S + 1,)
     """How many stays are at each place at the last step: as recorded at all steps, as far as noise hides how the last
     one differs."""
     assert counts.judged.place is not None
@@ -258,19 +258,19 @@ def _values(asker: Asker, counts: Counts, sizes: MeanSizes, rounds: int) -> tupl
     """V_h = V_{h+1} + P(V_{h+1} − V_{h+2}), a round for each step from the last; then by extrapolation."""
     horizon, cells = followed.pooled_steps(asker.schema), counts.cells
     total, visits = max(float(cells.sum()), 1.0), np.maximum(cells, 1.0)
-    values = np.zeros((horizon + 1, asker.schema.count + 1))
+    values, possible = np.zeros((horizon + 1, asker.schema.count + 1)), possible_range(counts.judged)
     q, variance, unsure = np.zeros((3, len(cells)))
     for index in range(rounds):
         step = horizon - 1 - index
         added = None if index == 0 else values[step + 1] - values[step + 2]
-        centre, radius = _centred(asker, counts, sizes, added)
+        centre, radius = centred(asker, counts, sizes, added)
         answer = asker.ask(outcomes.Targets(counts.judged, added, centre, radius, index))
         sums, noise = answer.values * radius, deviation(answer) * radius
         mean = 2 * float(sums[-1]) / total
         rest = np.where(cells > 0, sums[:-1] / visits - mean, 0.0)
         factor = _belief(rest, noise / visits, cells)
         rest = factor * rest
-        q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *_range(counts.judged))
+        q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *possible)
         variance += (factor * noise / visits) ** 2
         unsure += factor * (noise / visits) ** 2  # of the posterior: noise that was believed, signal that was not
         values[step, :-1] = q[counts.stands[step, :-1]]
@@ -278,7 +278,7 @@ def _values(asker: Asker, counts: Counts, sizes: MeanSizes, rounds: int) -> tupl
     return values, variance, unsure
 
 
-def _centred(asker: Asker, counts: Counts, sizes: MeanSizes, added: FloatArray | None) -> tuple[float, float]:
+def centred(asker: Asker, counts: Counts, sizes: MeanSizes, added: FloatArray | None) -> tuple[float, float]:
     """The mean of what a visit adds, and a radius for a unit's sums around it."""
     if added is None:
         return 0.0, max(WITH_TOTAL * math.sqrt(asker.reach**2 * sizes.squares + sizes.sharpness), 1e-6)
@@ -305,128 +305,19 @@ def _extrapolate(values: FloatArray, weights: FloatArray, step: int) -> None:
         values[index] = values[index + 1] + last
 
 
-def by_table(
-    asker: Asker, counts: Counts, sizes: MeanSizes, settled: potential.Potential | None = None
-) -> Estimate:
-    """Everything from a table of transitions, sums of rewards, and where trajectories start."""
-    states, live = asker.schema.count, np.flatnonzero(counts.cells > 0)
-    kernel, doubt = _transitions(asker, counts, live)
-    expected = np.zeros(len(kernel))
-    if settled is not None:
-        kernel = _lasting(kernel, counts, settled.ended(asker.units))
-        expected = _improves(kernel, counts.judged)
-    reward, unsure = _rewards(asker, counts, sizes, live, expected)
-    starts = asker.ask(outcomes.Arrivals(counts.judged, np.zeros(states + 1), 1.0))
-    start = _on_simplex(starts.values / max(float(starts.values.sum()), 1.0))
-    values = _backwards(counts, kernel, reward)
-    variance = unsure + (doubt * (values[0] - kernel @ values[0][:, None]) ** 2).sum(axis=1)
-    place = np.arange(states) if counts.judged.place is None else counts.judged.place
-    *occupancy, last = _forwards(counts, kernel, start)
-    return Estimate(np.array(occupancy), values[:, np.append(place, states + 1)], variance, variance, last=last)
-
-
-def _transitions(asker: Asker, counts: Counts, live: IntArray) -> tuple[FloatArray, FloatArray]:  # (cells, S + 2) each
-    """The kernel of each cell, the last column the end's, and its variance."""
-    cells, states = counts.cells, asker.schema.count
-    standing = float(cells[states * asker.schema.actions :].sum()) / asker.units
-    table = outcomes.Transitions(counts.judged, math.sqrt(counts.judged.limits.followed + VISITED_LIMIT * standing))
-    moved = asker.ask(table)
-    kernel, doubt = np.zeros((2, len(cells), states + 2))
-    if len(live):
-        noise, visits = deviation(moved) * table.radius, np.maximum(cells, 1.0)
-        kernel[live], doubt[live] = _kernel(moved.values[live] * table.radius, visits[live], noise)
-    return kernel, doubt
-
-
-def _lasting(kernel: FloatArray, counts: Counts, ended: float) -> FloatArray:
-    """With no more ends than there are, and no pool where nobody is pooled: noise makes some of what is never negative
-    positive, and over a horizon even one in a hundred adds up."""
-    fewer = kernel.copy()
-    fewer[:, -2] *= counts.cells[-1] > 0
-    often = float((counts.recorded * fewer[counts.stands[0], -1]).sum())
-    fewer[:, -1] *= min(1.0, ended / max(often, _TINY))
-    return fewer / np.maximum(fewer.sum(axis=1, keepdims=True), _TINY)
-
-
-def _improves(kernel: FloatArray, judged: followed.Judged) -> FloatArray:  # (cells,)
-    """By how much the next state is better, of those that go on, as far as the table knows."""
+def phi_by_place(judged: followed.Judged) -> FloatArray:  # (S + 1,)
+    """Φ; that of the pool is the mean of its states'."""
     assert judged.place is not None
-    schema, phi = judged.schema, judged.phi[:-1]
-    states, actions = schema.count, schema.actions
-    pool = float(phi[judged.place == states].mean()) if (judged.place == states).any() else 0.0
-    here = np.concatenate([np.repeat(phi, actions), phi, [pool]])
-    on = kernel[:, :-1]
-    return np.asarray(on @ np.append(phi, pool) / np.maximum(on.sum(axis=1), _TINY) - here)
+    phi, pooled = judged.phi[:-1], judged.place == judged.schema.count
+    return np.append(phi, float(phi[pooled].sum()) / max(int(pooled.sum()), 1))
 
 
-def _range(judged: followed.Judged) -> tuple[float, float]:
-    """What a value can be; beyond a potential that is itself possible, the difference of two."""
-    low, high = total_range(judged.schema)
-    return (low, high) if judged.potential is None else (low - high, high - low)
+def phi_by_cell(judged: followed.Judged) -> FloatArray:  # (cells,)
+    places = phi_by_place(judged)
+    return np.append(np.repeat(places[:-1], judged.schema.actions), places)
 
 
-def _backwards(counts: Counts, kernel: FloatArray, reward: FloatArray) -> FloatArray:
-    """V by step and place, (H + 1, S + 2), from the last step back."""
-    horizon = followed.pooled_steps(counts.judged.schema)
-    values = np.zeros((horizon + 1, counts.judged.schema.count + 2))
-    for step in reversed(range(horizon)):
-        values[step, :-1] = np.clip((reward + kernel @ values[step + 1])[counts.stands[step]], *_range(counts.judged))
-    return values
-
-
-def _forwards(counts: Counts, kernel: FloatArray, start: FloatArray) -> FloatArray:
-    """The occupancy by step and place, (H + 1, S + 1), from the first step on to the one behind the last."""
-    horizon = followed.pooled_steps(counts.judged.schema)
-    occupancy = np.empty((horizon + 1, counts.judged.schema.count + 1))
-    occupancy[0] = start
-    for step in range(horizon):
-        occupancy[step + 1] = (occupancy[step] @ kernel[counts.stands[step]])[:-1]
-    return occupancy
-
-
-def _rewards(
-    asker: Asker, counts: Counts, sizes: MeanSizes, live: IntArray, expected: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """The mean reward of each cell and its variance, as far as noise lets it be told from what was expected."""
-    idle, visits = asker.schema.idle, np.maximum(counts.cells, 1.0)
-    either = counts.judged.potential is not None  # with it visits are paid above and below zero
-    _, radius = _centred(asker, counts, sizes, None)
-    paid = asker.ask(outcomes.Targets(counts.judged, None, 0.0, radius))
-    mean = 2 * float(paid.values[-1]) * radius / max(float(counts.cells.sum()), 1.0)
-    reward, unsure = np.full(len(visits), mean), np.zeros(len(visits))
-    if len(live):
-        sums, noise = paid.values[:-1][live] * radius - (visits * expected)[live], deviation(paid) * radius
-        levels = _levels(noise, visits[live], below=either or idle > 0, above=either or idle < 1)
-        found, unsure[live] = _shares(sums, visits[live], noise, levels)
-        reward[live] = expected[live] + found
-    return reward, unsure
-
-
-def _levels(noise: float, visits: FloatArray, *, below: bool = False, above: bool = True) -> FloatArray:
-    return denoising.levels(float(np.clip(noise / 2 / np.median(visits), 1e-3, 0.5)), below=below, above=above)
-
-
-def _shares(
-    sums: FloatArray, visits: FloatArray, noise: float, levels: FloatArray, columns: int = 1
-) -> tuple[FloatArray, FloatArray]:
-    """Sums over visits as shares of them, of which most may be zero: mean and variance, given the noise."""
-    group, variance = np.zeros(len(sums), dtype=np.int64), np.full(len(sums), noise**2)
-    cells = denoising.Noised(sums, visits, variance, group, sampled=False)
-    start = np.full(len(levels), 0.5 / (len(levels) - 1))
-    start[0] = 0.5
-    some = cells.only(denoising.sampled(len(cells), columns))
-    return denoising.posterior(cells, denoising.fit(some, start, levels, mass=1 / columns if columns > 1 else None))
-
-
-def _kernel(table: FloatArray, visits: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:  # (R, S + 2) each
-    rows, columns = table.shape
-    found = _shares(table.ravel(), np.repeat(visits, columns), noise, _levels(noise, visits), columns)
-    mean, variance = (part.reshape(rows, columns) for part in found)
-    return denoising.closed(mean, variance), variance
-
-
-def _on_simplex(shares: FloatArray) -> FloatArray:
-    """The closest shares that add up to 1, none below zero."""
-    descending = -np.sort(-shares)
-    drops = (np.cumsum(descending) - 1.0) / np.arange(1, len(shares) + 1)
-    return np.maximum(shares - drops[max(int((descending > drops).sum()), 1) - 1], 0.0)
+def possible_range(judged: followed.Judged) -> tuple[FloatArray, FloatArray]:  # (cells,) each
+    """What a value can be, without Φ."""
+    (low, high), phi = total_range(judged.schema), phi_by_cell(judged)
+    return low - phi, high - phi

@@ -1,7 +1,7 @@
 """What each state earns at the horizon, from the private sums of `horizon`: the potential Φ that visits are paid by.
 
-A state's mean is believed as far as it stands out of the noise, else the mean of all states is taken for it. Rewards are
-in widths of the declared reward, so that the end earns 0. As in `occupancy`, noise is shrunk and sampling is not.
+A state's mean is believed as far as it stands out of the noise, else the mean of all states is taken for it. Rewards
+are in widths of the declared reward, so that the end earns 0. As in `occupancy`, noise is shrunk and sampling is not.
 """
 
 import math
