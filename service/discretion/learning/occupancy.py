@@ -238,10 +238,30 @@ def _occupancy(asker: Asker, counts: Counts, rounds: int) -> tuple[FloatArray, f
         radius = _length(asker, weights, counts.places, float(index == 0))
         answer = asker.ask(outcomes.Arrivals(counts.judged, weights, radius, index))
         raw, noise = answer.values * radius / asker.units, deviation(answer) * radius / asker.units
-        change, unsure, most = _shrunk(raw - (counts.recorded if index == 0 else 0.0), noise, scale)
+        change, unsure, most = _moved(raw - (counts.recorded if index == 0 else 0.0), noise, scale, counts.judged)
         found, variance = np.maximum(found + change, 0.0), variance + unsure
         moves.append(most / max(float((counts.recorded**2).sum()), _TINY))
     return found, math.sqrt(variance / max(float((found**2).sum()), _TINY)), math.sqrt(moves[0])
+
+
+def _moved(
+    raw: FloatArray, noise: float, scale: FloatArray, judged: followed.Judged
+) -> tuple[FloatArray, float, float]:
+    """As `_shrunk`; what Φ explains of it is no noise, for that is seen in all places together."""
+    if judged.potential is None:
+        return _shrunk(raw, noise, scale)
+    explained, variance = _explained(raw, phi_by_place(judged), scale, np.full(len(raw), noise**2))
+    rest, unsure, most = _shrunk(raw - explained, noise, scale)
+    return explained + rest, unsure + float(variance.sum()), most + float((explained**2).sum())
+
+
+def _explained(
+    found: FloatArray, phi: FloatArray, scale: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The quadratic function of Φ, times the scale, that is closest to what was found, and the noise's variance in it."""
+    terms = np.stack([np.ones(len(phi)), phi, phi**2], axis=1) * scale[:, None]
+    solve = np.linalg.pinv(terms, rcond=1e-6)
+    return terms @ (solve @ found), np.einsum("ri,ij,rj->r", terms, (solve * noise) @ solve.T, terms)
 
 
 def _shrunk(raw: FloatArray, noise: float, scale: FloatArray) -> tuple[FloatArray, float, float]:
@@ -268,14 +288,27 @@ def _values(asker: Asker, counts: Counts, sizes: MeanSizes, rounds: int) -> tupl
         sums, noise = answer.values * radius, deviation(answer) * radius
         mean = 2 * float(sums[-1]) / total
         rest = np.where(cells > 0, sums[:-1] / visits - mean, 0.0)
-        factor = _belief(rest, noise / visits, cells)
-        rest = factor * rest
+        explained, doubt = _by_potential(counts, rest, noise / visits)
+        factor = _belief(rest - explained, noise / visits, cells)
+        rest = explained + factor * (rest - explained)
         q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *possible)
-        variance += (factor * noise / visits) ** 2
-        unsure += factor * (noise / visits) ** 2  # of the posterior: noise that was believed, signal that was not
+        variance += (factor * noise / visits) ** 2 + doubt
+        unsure += (
+            factor * (noise / visits) ** 2 + doubt
+        )  # of the posterior: noise that was believed, signal that was not
         values[step, :-1] = q[counts.stands[step, :-1]]
     _extrapolate(values, counts.by_state, horizon - rounds)
     return values, variance, unsure
+
+
+def _by_potential(counts: Counts, rest: FloatArray, noises: FloatArray) -> tuple[FloatArray, FloatArray]:  # (cells,)
+    """What Φ explains of the cells' means, which all cells tell together, and the variance of its noise. Believing each
+    cell by itself would take all states to improve alike, and good ones improve less."""
+    if counts.judged.potential is None:
+        return np.zeros(len(rest)), np.zeros(len(rest))
+    root = np.sqrt(np.maximum(counts.cells, 0.0))
+    found, variance = _explained(rest * root, phi_by_cell(counts.judged), root, (noises * root) ** 2)
+    return found / np.maximum(root, 1.0), variance / np.maximum(root, 1.0) ** 2
 
 
 def centred(asker: Asker, counts: Counts, sizes: MeanSizes, added: FloatArray | None) -> tuple[float, float]:
