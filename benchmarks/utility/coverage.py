@@ -170,6 +170,8 @@ def cells(sample: bool) -> list[Cell]:
         *(Cell("random", problems.random_mdp, 1_000, rho, 50, hard) for rho in (tenth, one)),
         *(Cell("icu-sepsis", lambda _: icu, 50_000, rho, 30, hard) for rho in (tenth, one)),
         *(Cell("icu-sepsis", lambda _: icu, 200_000, rho, 10, hard) for rho in (tenth, one)),
+        *(Cell("windows", problems.windows, 2_000, rho, 100) for rho in (tenth, one)),
+        *(Cell("windows", problems.windows, 20_000, rho, 30) for rho in (tenth, one)),
         *(Cell("shock", lambda _: shock.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
         *(Cell("glucose", lambda _: glucose.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
         Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector),

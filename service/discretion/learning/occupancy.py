@@ -258,7 +258,7 @@ def _moved(
 def _explained(
     found: FloatArray, phi: FloatArray, scale: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The quadratic function of Φ, times the scale, that is closest to what was found, and the noise's variance in it."""
+    """The quadratic function of Φ, times the scale, that is closest to what was found; the variance of its noise."""
     terms = np.stack([np.ones(len(phi)), phi, phi**2], axis=1) * scale[:, None]
     solve = np.linalg.pinv(terms, rcond=1e-6)
     return terms @ (solve @ found), np.einsum("ri,ij,rj->r", terms, (solve * noise) @ solve.T, terms)
