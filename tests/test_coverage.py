@@ -27,7 +27,7 @@ class TestHalves:
 
 
 class TestBest:
-    @pytest.mark.parametrize("make", [problems.grid, problems.random_mdp])
+    @pytest.mark.parametrize("make", [problems.grid, problems.random_mdp, problems.windows])
     def test_no_policy_is_worth_more(self, make: type) -> None:
         problem = make(1000)
         assert problem.value(coverage.best(problem)) == pytest.approx(problem.best)

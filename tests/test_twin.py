@@ -13,14 +13,20 @@ import pytest
 from discretion import requests, twin
 from discretion.learning import policy, vapvi
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.learning.trajectories import CUT, ENDED, Discrete, Schema, Vector
 from discretion.privacy import events
 
 WARDS = Schema(8, Discrete(12), 3, (0.0, 1.0), total=(0.0, 1.0))
 STEPS = Schema(8, Discrete(12), 3, (-1.0, 2.0))
 GAPS = Schema(6, Vector(("age", "lactate"), ((0.0, 120.0), (0.0, 30.0)), ("lactate",)), 3, (-1.0, 1.0))
 PLANE = Schema(6, Vector(("age", "lactate"), ((0.0, 120.0), (0.0, 30.0))), 3, (-1.0, 1.0))
-EVERY = pytest.mark.parametrize("schema", [WARDS, STEPS, PLANE, GAPS], ids=["outcome", "rewards", "vector", "gaps"])
+SETTLED = replace(WARDS, outcome=True)
+WATCHED = replace(PLANE, outcome=True)
+EVERY = pytest.mark.parametrize(
+    "schema",
+    [WARDS, STEPS, PLANE, GAPS, SETTLED, WATCHED],
+    ids=["total", "rewards", "vector", "gaps", "outcome", "vector outcome"],
+)
 
 
 def asked(schema: Schema, units: int = 400, rho: str = "5") -> requests.Asked:
@@ -61,7 +67,7 @@ class TestAClinic:
         else:
             assert ((stays.states >= 0) & (stays.states < schema.states.count)).all()
 
-    @pytest.mark.parametrize("schema", [WARDS, STEPS])
+    @pytest.mark.parametrize("schema", [WARDS, STEPS, SETTLED, replace(STEPS, outcome=True)])
     def test_what_the_behaviour_is_worth_is_what_it_earns(self, schema: Schema) -> None:
         found = clinic(schema)
         shape = (schema.horizon, 12)
@@ -71,6 +77,20 @@ class TestAClinic:
         worth = found.values(anything)
         assert worth["behaviour"] == pytest.approx(earned.mean(), abs=4 * earned.std() / 200)
         assert worth["best"] >= max(worth["behaviour"], worth["policy"])
+
+    @pytest.mark.parametrize("schema", [SETTLED, WATCHED])
+    def test_where_stays_earn_by_an_outcome_so_they_do_here(self, schema: Schema) -> None:
+        stays = clinic(schema).stays(4000, np.random.default_rng(1))
+        paid = stays.rewards != 0.0
+        assert (paid.sum(axis=0) <= 1).all()
+        assert (paid.argmax(axis=0)[paid.any(axis=0)] == stays.lengths[paid.any(axis=0)] - 1).all()
+        cut = stays.endings != ENDED
+        assert (stays.endings[cut] == CUT).all()
+        assert len(np.unique(stays.rewards[-1, cut])) == 2
+
+    def test_about_a_quarter_of_them_is_settled_at_the_horizon(self) -> None:
+        found = [clinic(SETTLED, number).stays(1000, np.random.default_rng(number)).endings for number in range(10)]
+        assert np.mean(np.array(found) == CUT) == pytest.approx(0.25, abs=0.05)
 
     def test_a_tenth_is_missing_of_what_may_be_and_nothing_else(self) -> None:
         stays = clinic(GAPS).stays(4000, np.random.default_rng(2))

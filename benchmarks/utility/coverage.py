@@ -108,7 +108,7 @@ def harmful(problem: Simulator, data: Trajectories) -> policy.Policy:
 
 
 def best(problem: Problem) -> IntArray:  # (H, S)
-    found, following = np.zeros((problem.horizon, len(problem.first)), dtype=np.int64), np.zeros(len(problem.first))
+    found, following = np.zeros((problem.horizon, len(problem.first)), dtype=np.int64), problem.settled
     for step in reversed(range(problem.horizon)):
         q = problem.kernel @ (problem.arrival + following)
         found[step], following = q.argmax(axis=1), np.where(problem.terminal, 0.0, q.max(axis=1))
@@ -168,6 +168,8 @@ def cells(sample: bool) -> list[Cell]:
         *(Cell("icu-sepsis", lambda _: icu, 20_000, rho, 100, hard) for rho in (tenth, one)),
         *(Cell("grid", problems.grid, 1_000, rho, 50, hard) for rho in (tenth, one)),
         *(Cell("random", problems.random_mdp, 1_000, rho, 50, hard) for rho in (tenth, one)),
+        *(Cell("windows", problems.windows, 2_000, rho, 100) for rho in (tenth, one)),
+        *(Cell("windows", problems.windows, 20_000, rho, 30) for rho in (tenth, one)),
         *(Cell("shock", lambda _: shock.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
         *(Cell("glucose", lambda _: glucose.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
         Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector),

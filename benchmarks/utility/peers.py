@@ -24,7 +24,8 @@ def frequent(problem: Problem, block: Block) -> IntArray:  # (S,)
 def not_private(problem: Problem, block: Block) -> float:
     """The value of pessimistic value iteration on exact pooled counts, at its best penalty and number of visits."""
     counts, rewards = _counted(problem, block)
-    plans = (_planned(problem, counts, rewards, scale, visits) for scale in SCALES for visits in VISITS)
+    last = _settled(problem, block)
+    plans = (_planned(problem, counts, rewards, last, scale, visits) for scale in SCALES for visits in VISITS)
     return max(problem.value(plan) for plan in plans)
 
 
@@ -41,17 +42,31 @@ def _counted(problem: Problem, block: Block) -> tuple[FloatArray, FloatArray]:
         following = np.where(last & (np.asarray(block.endings) == ENDED), states, following)
         cell = path[step][here], np.asarray(block.actions)[step][here]
         np.add.at(counts, (*cell, following[here]), 1.0)
-        np.add.at(rewards, cell, np.asarray(block.rewards)[step][here])
+        if problem.outcome is None:
+            np.add.at(rewards, cell, np.asarray(block.rewards)[step][here])
     return counts, rewards
 
 
-def _planned(problem: Problem, counts: FloatArray, rewards: FloatArray, scale: float, enough: int) -> IntArray:
+def _settled(problem: Problem, block: Block) -> FloatArray:  # (S + 1,)
+    """What the state behind the last step earns on average, where an outcome is settled there; the end's is 0."""
+    earned = np.zeros(len(problem.first) + 1)
+    if problem.outcome is not None:
+        reached = block.lengths == problem.horizon
+        final, outcome = np.asarray(block.final)[reached], np.asarray(block.rewards)[-1, reached]
+        earned += np.bincount(final, weights=outcome, minlength=len(earned))
+        earned /= np.maximum(np.bincount(final, minlength=len(earned)), 1)
+    return earned
+
+
+def _planned(
+    problem: Problem, counts: FloatArray, rewards: FloatArray, last: FloatArray, scale: float, enough: int
+) -> IntArray:
     """Decisions (H, S)."""
     visits = counts.sum(axis=2)
     seen = np.maximum(visits, 1.0)
     known = (visits > 0) & (visits >= np.minimum(enough, visits.max(axis=1, keepdims=True)))
     kernel, reward = counts / seen[..., None], rewards / seen
-    following = np.zeros(kernel.shape[2])
+    following = last.copy()
     decisions = np.zeros((problem.horizon, len(problem.first)), dtype=np.int64)
     for step in reversed(range(problem.horizon)):
         score = np.where(known, reward + kernel @ following - scale / np.sqrt(seen), -np.inf)

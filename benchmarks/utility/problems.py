@@ -1,7 +1,8 @@
 """Public problems with discrete states whose policies can be valued exactly.
 
 Everything here is simulated with public seeds; no problem was made to suit a learner. Each pays on arrival at a state,
-ends on arrival at a terminal one, and is the same at every step.
+ends on arrival at a terminal one, and is the same at every step. One pays otherwise: by an outcome, once, where the
+horizon finds a stay.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.learning.trajectories import (
+    CUT,
     CUT_BEFORE,
     ENDED,
     Block,
@@ -40,12 +42,19 @@ class Problem:
     first: FloatArray  # (S,) where a trajectory begins
     behaviour: FloatArray  # (S, A) who made the data
     number: int  # of this problem among the seeds
+    outcome: FloatArray | None = None  # (S,) the chance of earning 1 by the state behind the last step
+    cut: int = CUT_BEFORE  # what the data says of stays that reach the horizon
 
     @property
     def schema(self) -> Schema:
         states, actions = self.behaviour.shape
-        high = float(self.arrival.max())
-        return Schema(self.horizon, Discrete(states), actions, (0.0, high), total=(0.0, 1.0))
+        high, once = (float(self.arrival.max()), False) if self.outcome is None else (1.0, True)
+        return Schema(self.horizon, Discrete(states), actions, (0.0, high), total=(0.0, 1.0), outcome=once)
+
+    @property
+    def settled(self) -> FloatArray:  # (S,)
+        """What the state behind the last step is worth."""
+        return np.zeros(len(self.first)) if self.outcome is None else self.outcome
 
     @cached_property
     def _cumulative(self) -> FloatArray:
@@ -70,7 +79,9 @@ class Problem:
             lengths[going] = step + 1
             going = going[~self.terminal[following]]
         last = states[lengths, np.arange(episodes)]
-        endings = np.where(self.terminal[last], ENDED, CUT_BEFORE)
+        if self.outcome is not None:
+            rewards[-1, going] = draw.random(len(going)) < self.outcome[last[going]]
+        endings = np.where(self.terminal[last], ENDED, self.cut)
         return block_of(states[:-1], actions, rewards, lengths=lengths, endings=endings, final=last)
 
     def data(self, episodes: int, seed: int) -> Trajectories:
@@ -81,7 +92,7 @@ class Problem:
         return self.kernel @ self.arrival
 
     def _value(self, choose: Callable[[int, FloatArray], FloatArray]) -> float:
-        following = np.zeros(len(self.first))
+        following = self.settled
         for step in reversed(range(self.horizon)):
             following = choose(step, self._expected + self.kernel @ following)
             following = np.where(self.terminal, 0.0, following)
@@ -183,3 +194,33 @@ def _reachable(steps: IntArray, holes: set[int]) -> bool:
                 seen.add(field)
                 waiting.append(field)
     return len(steps) - 1 in seen
+
+
+def windows(instance: int = 0, cut: int = CUT) -> Problem:
+    """Stays that are watched for 12 steps and then counted as survived or not: 4 severities, 4 laboratory findings,
+    4 treatments, of which one helps in each state. What follows the last step is not recorded."""
+    levels, findings, actions, horizon = 4, 4, 4, 12
+    states = levels * findings
+    draw = np.random.default_rng([_PROBLEM, 4, instance])
+    helps = draw.integers(0, actions, states)
+    kernel = np.zeros((states, actions, levels, findings))
+    for state, action in np.ndindex(states, actions):
+        level, finding = divmod(state, findings)
+        better, worse = (0.5, 0.2) if action == helps[state] else (0.25, 0.35)
+        found = np.where(np.arange(findings) == finding, 0.55, 0.15)
+        for move, chance in ((-1, better), (0, 1 - better - worse), (1, worse)):
+            kernel[state, action, min(max(level + move, 0), levels - 1)] += chance * found
+    first = np.repeat([0.0, 0.0, 1.0, 0.0], findings) / findings
+    survival = np.repeat([0.95, 0.8, 0.5, 0.15], findings)
+    return Problem(
+        "windows",
+        horizon,
+        kernel.reshape(states, actions, states),
+        np.zeros(states),
+        np.zeros(states, dtype=bool),
+        first,
+        draw.dirichlet(np.ones(actions), size=states),
+        3000 + instance,
+        survival,
+        cut,
+    )

@@ -192,6 +192,7 @@ def cells(sample: bool) -> list[Cell]:
         *(tabular(lambda _: icu, size, five, 5, peer=size <= 20_000) for size in (5_000, 20_000, 50_000, 200_000)),
         *(tabular(problems.random_mdp, size, five, 5, peer=size == 5_000) for size in (1_000, 5_000, 20_000)),
         *(tabular(problems.grid, size, five, 5, peer=size == 5_000) for size in (1_000, 5_000, 20_000)),
+        *(tabular(problems.windows, size, five, 5) for size in (1_000, 5_000, 20_000)),
         *(linear(size, ten, 5, peer=size == 1_000) for size in (1_000, 10_000)),
         *(vector(glucose.SIMULATOR, size, five, 5, peer=size == 1_000) for size in (1_000, 10_000)),
         vector(shock.SIMULATOR, 1_000, five, 5, peer=True),

@@ -3,7 +3,8 @@
 A twin is made of what is public alone: the schema, the number of units, and a number that says which twin. It has the
 declared sizes and ranges and a clinic behind it that never was, so that what a policy is worth there is known exactly.
 It says what noise of this size does to data of this size; what the real patients are like it cannot say. A tenth of
-what may be missing is missing, by chance.
+what may be missing is missing, by chance. Where stays earn once, by an outcome, those of a twin do too: about a quarter
+reaches the horizon (with vector states, all) and is settled there, by a state that nobody recorded.
 
 This is a program of its own: it reads a request on its standard input, where no stored dataset can be named.
 """
@@ -23,6 +24,7 @@ from discretion.learning.curator import Concentrated, Curator, Pure, Share
 from discretion.learning.policy import Policy
 from discretion.learning.reader import open_object
 from discretion.learning.trajectories import (
+    CUT,
     CUT_BEFORE,
     ENDED,
     Block,
@@ -42,6 +44,8 @@ _MOST_NUMBERS: Final = 50_000_000  # in the clinic behind a twin
 _MEMORY: Final = 6 * 2**30  # bytes of addresses, for a rehearsal that somebody asked the service for
 _MOST: Final = {Concentrated: Fraction(10**6), Pure: Fraction(1000)}  # budgets that a training may have
 _SUCCESSORS: Final = 5
+_ENDS: Final = 2.0  # of a stay, within as many steps as the horizon has, if it could go on
+_SETTLED: Final = 0.25  # of stays reach the horizon, where they are settled there
 _MISSING: Final = 0.1  # of what a column holds that is declared as one that may be missing
 _JUDGED: Final = 4000  # episodes by which a policy of vector states is valued
 _CLINIC, _STAYS, _JUDGEMENT = 1, 2, 3  # streams of random numbers
@@ -62,6 +66,7 @@ class _Wards:
     outcome: tuple[float, float]  # what a bad and a good end pay
     habit: FloatArray  # (S, A), cumulative
     first: FloatArray  # (S,)
+    settled: FloatArray  # (S,), the chance of a good end of those who reach the horizon, where that pays
 
     def stays(self, count: int, draw: np.random.Generator) -> Block:
         horizon = self.schema.horizon
@@ -80,21 +85,28 @@ class _Wards:
             rewards[step, going] = np.where(ended, np.take(self.outcome, good.astype(int)), self.arrival[following])
             over[going] = ended
             going = going[~ended]
+        if self.schema.outcome:
+            good = draw.random(len(going)) < self.settled[states[-1, going]]
+            rewards[-1, going] = np.take(self.outcome, good.astype(int))
         final = states[lengths, np.arange(count)]
-        endings = np.where(over, ENDED, CUT_BEFORE)
+        endings = np.where(over, ENDED, CUT if self.schema.outcome else CUT_BEFORE)
         return block_of(states[:-1], actions, rewards, lengths=lengths, endings=endings, final=final)
 
     def _scores(self, following: FloatArray) -> FloatArray:  # (S,) → (S, A)
         weights = np.diff(self.chances, axis=2, prepend=0.0)
         on = (weights * (self.arrival + following)[self.successors]).sum(axis=2)
+        return (1 - self.ends) * on + self.ends * self._paid(self.survives)
+
+    def _paid(self, chances: FloatArray) -> FloatArray:
         bad, good = self.outcome
-        return (1 - self.ends) * on + self.ends * (bad + (good - bad) * self.survives)
+        return bad + (good - bad) * chances
 
     def values(self, policy: Policy) -> Document:
         decisions = policy.rule.decisions  # type: ignore[union-attr]
         states = np.arange(len(self.first))
         habit = np.diff(self.habit, axis=1, prepend=0.0)
-        copied, learned, best = (np.zeros(len(states)) for _ in range(3))
+        last = self._paid(self.settled) if self.schema.outcome else np.zeros(len(states))
+        copied, learned, best = (last for _ in range(3))
         for step in reversed(range(self.schema.horizon)):
             copied = (self._scores(copied) * habit).sum(axis=1)
             learned = self._scores(learned)[states, decisions[step]]
@@ -111,16 +123,19 @@ def _wards(schema: Schema, draw: np.random.Generator) -> _Wards:
     popular = 1.0 / np.arange(1, states + 1)
     reached = np.searchsorted(np.cumsum(popular / popular.sum()), draw.random((states, actions, successors)))
     chances = np.cumsum(draw.dirichlet(np.ones(successors), size=(states, actions)), axis=2)
-    ends = np.clip(2.0 / schema.horizon * draw.uniform(0.2, 1.8, size=(states, actions)), 0.0, 1.0)
+    rate = 1 - _SETTLED ** (1 / schema.horizon) if schema.outcome else _ENDS / schema.horizon
+    ends = np.clip(rate * draw.uniform(0.2, 1.8, size=(states, actions)), 0.0, 1.0)
     health = draw.random((states, 1))
     survives = np.clip(health + 0.2 * draw.standard_normal((states, actions)), 0.0, 1.0)
     habit = np.cumsum(draw.dirichlet(2.0 / np.arange(1, actions + 1), size=states), axis=1)
     low, high = schema.low, schema.low + schema.width
     arrival, outcome = low + (high - low) * health[:, 0], (0.0, 0.0)
-    if schema.total is not None:  # a bounded return: one outcome, at the end
-        arrival, outcome = np.zeros(states), (max(low, schema.total[0]), min(high, schema.total[1]))
-    first = popular / popular.sum()
-    return _Wards(schema, reached.clip(max=states - 1), chances, ends, survives, arrival, outcome, habit, first)
+    if schema.outcome or schema.total is not None:  # a bounded return: one outcome, at the end
+        least, most = schema.total or (low, high)
+        arrival, outcome = np.zeros(states), (max(low, least), min(high, most))
+    first, settled = popular / popular.sum(), health[:, 0]
+    reached = reached.clip(max=states - 1)
+    return _Wards(schema, reached, chances, ends, survives, arrival, outcome, habit, first, settled)
 
 
 def _drawn(cumulative: FloatArray, draw: np.random.Generator) -> IntArray:
@@ -170,11 +185,23 @@ class _Bedside:
             drift = 0.1 * (self.rest - here) + self.pushes[actions[step]] + 0.05 * draw.standard_normal(here.shape)
             states[step + 1] = np.clip(here + drift, 0.0, 1.0)
             rewards[step] = self._reward(states[step + 1])
+        if self.schema.outcome:
+            rewards = self._settled(states[-1], draw)
         return self._measured(states, gaps), actions, rewards
 
+    def _closeness(self, scaled: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-((scaled - self.target) ** 2 @ self.weights)))
+
+    def _settled(self, scaled: FloatArray, draw: np.random.Generator) -> FloatArray:  # (H, count)
+        """One outcome, in the last record: the better, the closer to the best place."""
+        schema, rewards = self.schema, np.zeros((self.schema.horizon, len(scaled)))
+        low, high = schema.total or schema.reward
+        good = draw.random(len(scaled)) < self._closeness(scaled)
+        rewards[-1] = np.clip(np.where(good, high, low), *schema.reward)
+        return rewards
+
     def _reward(self, scaled: FloatArray) -> FloatArray:
-        schema = self.schema
-        closeness = np.exp(-((scaled - self.target) ** 2 @ self.weights))
+        schema, closeness = self.schema, self._closeness(scaled)
         low, high = schema.low, schema.low + schema.width
         if schema.total is not None:
             low, high = max(low, schema.total[0] / schema.horizon), min(high, schema.total[1] / schema.horizon)
@@ -182,7 +209,7 @@ class _Bedside:
 
     def stays(self, count: int, draw: np.random.Generator) -> Block:
         measured, actions, rewards = self._followed(None, count, draw)
-        return block_of(measured[:-1], actions, rewards, final=measured[-1])
+        return block_of(measured[:-1], actions, rewards, final=None if self.schema.outcome else measured[-1])
 
     def values(self, policy: Policy) -> Document:
         worth: Document = {"best": None}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import followed, outcomes, sums
+from discretion.learning import followed, horizon, outcomes, sums
 from discretion.learning.trajectories import (
     CUT,
     CUT_BEFORE,
@@ -40,7 +40,8 @@ def judged_of(schema: Schema) -> followed.Judged:
     decisions[::2, 0], decisions[:, 2] = 1, 1
     trusted = np.zeros((STATES, ACTIONS), dtype=np.bool_)
     trusted[0, 1] = trusted[1, 0] = True
-    return followed.Judged(schema, decisions, followed.Limits(3, 4), trusted, np.array([0, 1, 2, STATES]))
+    potential = np.array([0.4, np.nan, -9.0, 0.1, 5.0]) if followed.settles(schema) else None
+    return followed.Judged(schema, decisions, followed.Limits(3, 4), trusted, np.array([0, 1, 2, STATES]), potential)
 
 
 def statistics(schema: Schema, wild: bool = True) -> list[Statistic]:
@@ -54,13 +55,15 @@ def statistics(schema: Schema, wild: bool = True) -> list[Statistic]:
     alike = np.abs(rng.normal(size=(2, STATES + 1))) * 20
     if wild:
         alike[1, STATES] = np.inf
+    settling = weights if followed.settles(schema) else None
     scores = [
-        outcomes.Scores(judged, values, weights, None, 0.3, 0.5),
-        outcomes.Scores(judged, values, weights, None, 0.3, 0.5, alike),
-        outcomes.Scores(judged, values, by_step, stands, -0.3, 2.0),
-        outcomes.Scores(judged, values, by_step, stands, -0.3, 2.0, alike),
+        outcomes.Scores(judged, values, weights, None, 0.3, 0.5, settling=settling),
+        outcomes.Scores(judged, values, weights, None, 0.3, 0.5, alike, settling),
+        outcomes.Scores(judged, values, by_step, stands, -0.3, 2.0, settling=settling),
+        outcomes.Scores(judged, values, by_step, stands, -0.3, 2.0, alike, settling),
     ]
     return [
+        horizon.Settled(schema),
         followed.UnitSizes(judged),
         followed.Received(schema, -5 / 3, 10 / 3),
         followed.Followed(judged),
@@ -158,17 +161,20 @@ def movement(statistic: Statistic, one: Unit, other: Unit, rest: Sequence[Unit] 
 class TestSensitivity:
     @EACH
     @settings(max_examples=60, deadline=None)
-    @given(seed=st.integers(0, 2**32 - 1), per_unit=st.integers(1, 3))
-    def test_no_patient_moves_a_sum_further_than_it_says(self, index: int, seed: int, per_unit: int) -> None:
-        rng, schema = np.random.default_rng(seed), schema_of(per_unit)
+    @given(seed=st.integers(0, 2**32 - 1), per_unit=st.integers(1, 3), outcome=st.booleans())
+    def test_no_patient_moves_a_sum_further_than_it_says(
+        self, index: int, seed: int, per_unit: int, outcome: bool
+    ) -> None:
+        rng, schema = np.random.default_rng(seed), schema_of(per_unit, outcome=outcome)
         statistic = statistics(schema)[index]
         one, other, *rest = (wild_unit(schema, rng) for _ in range(5))
         assert movement(statistic, one, other, rest) <= statistic.squared_sensitivity
 
     @EACH
     @pytest.mark.parametrize("per_unit", [1, 3])
-    def test_nor_do_those_who_never_move_and_earn_the_most(self, index: int, per_unit: int) -> None:
-        schema = schema_of(per_unit, total=(-9.0, 9.0))
+    @pytest.mark.parametrize("outcome", [False, True])
+    def test_nor_do_those_who_never_move_and_earn_the_most(self, index: int, per_unit: int, outcome: bool) -> None:
+        schema = schema_of(per_unit, total=(-9.0, 9.0), outcome=outcome)
         statistic = statistics(schema, wild=False)[index]
         units = [
             steady(schema, state, action, reward, final, ending)
@@ -209,9 +215,9 @@ class TestSensitivity:
 class TestPurity:
     @EACH
     @settings(max_examples=15, deadline=None)
-    @given(seed=st.integers(0, 2**32 - 1))
-    def test_neither_order_nor_blocks_change_a_bit(self, index: int, seed: int) -> None:
-        rng, schema = np.random.default_rng(seed), schema_of(2)
+    @given(seed=st.integers(0, 2**32 - 1), outcome=st.booleans())
+    def test_neither_order_nor_blocks_change_a_bit(self, index: int, seed: int, outcome: bool) -> None:
+        rng, schema = np.random.default_rng(seed), schema_of(2, outcome=outcome)
         statistic = statistics(schema)[index]
         units = [wild_unit(schema, rng) for _ in range(6)]
         order = rng.permutation(6)
@@ -222,8 +228,9 @@ class TestPurity:
             assert (sums.totals([statistic], Trajectories(schema, 6, blocks))[0] == whole).all()
 
     @EACH
-    def test_patients_simply_add_up(self, index: int) -> None:
-        rng, schema = np.random.default_rng(5), schema_of(2)
+    @pytest.mark.parametrize("outcome", [False, True])
+    def test_patients_simply_add_up(self, index: int, outcome: bool) -> None:
+        rng, schema = np.random.default_rng(5), schema_of(2, outcome=outcome)
         statistic = statistics(schema)[index]
         units = [wild_unit(schema, rng) for _ in range(8)]
         assert (total(statistic, units) == sum(total(statistic, [unit]) for unit in units)).all()

@@ -93,6 +93,22 @@ class TestWarnings:
         visiting = forecast.visiting_of(None, schema, parameters)
         assert forecast.forecast(schema, 10, RHO, parameters, visiting).learned_share == 0.0
 
+    @pytest.mark.parametrize(
+        ("outcome", "parameters", "told"),
+        [
+            (True, apvi_stationary.Parameters(), True),
+            (False, apvi_stationary.Parameters(), False),
+            (True, pae.Parameters(), False),
+            (True, COUNTED, False),
+        ],
+    )
+    def test_pooled_counts_of_stays_that_earn_by_an_outcome_are_warned_about(
+        self, outcome: bool, parameters: Any, told: bool
+    ) -> None:
+        schema = Schema(4, Discrete(3), 2, outcome=outcome)
+        found = forecast.forecast(schema, 10**6, RHO, parameters, forecast.visiting_of(None, schema, parameters))
+        assert any("use auto or dp-pae" in text for text in found.warnings) == told
+
     def test_there_is_nothing_to_say_where_all_is_well(self) -> None:
         assert of(10**6).warnings == ()
 

@@ -6,6 +6,11 @@ end came soon: that would flatter or slander the policy. So a unit's visits are 
 vector would pass the length √L, and none after that. Whether a visit is taken is settled before anyone knows where it
 leads, so what is taken is a fair sample of the transitions.
 
+Where data earn once, by an outcome, the kernel is the same at every step and the pay is not. Then the last step is kept
+apart (`horizon`), and before it a visit is paid by its outcome, if the stay really ended there, and by how far the next
+state is better than this one: r′ = r + Φ(s′) − Φ(s), Φ being what each state was found to earn at the last step, and 0
+at the end. That is the same at every step, and with Φ(s₁) it adds up to what a stay earns but for what step H adds.
+
 For replacing one unit, v and v′ being its two contributions on the integer grid of ONE steps to a radius:
 
 * sums over cells: ‖v‖, ‖v′‖ ≤ 1, so ‖v − v′‖² ≤ 4; without negative entries ⟨v, v′⟩ ≥ 0, so ≤ 2;
@@ -22,7 +27,7 @@ arithmetic and sums of integers below 2⁵³.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -30,11 +35,20 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import sums
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
 from discretion.privacy import events
 
 ONE: Final = 1 << 20  # steps of the grid in a radius
 _MOST: Final = float(1 << 9)  # radii that one record may add: 2²⁹ · 10⁷ records of a unit stay below 2⁵³
+
+
+def settles(schema: Schema) -> bool:
+    """Whether the last step is kept apart, because that is where stays earn."""
+    return schema.outcome and schema.horizon > 1
+
+
+def pooled_steps(schema: Schema) -> int:
+    return schema.horizon - settles(schema)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +62,11 @@ class Visits:
     actions: IntArray  # (R,)
     rewards: FloatArray  # (R,) over their width: the end earns 0
     successors: IntArray  # (R,) S is the end
-    count: int  # U
+    positions: IntArray  # (U,) where the units are stored, ascending
+
+    @property
+    def count(self) -> int:  # U
+        return len(self.positions)
 
 
 def visits(block: Bounded) -> Visits:
@@ -57,14 +75,14 @@ def visits(block: Bounded) -> Visits:
 
 def _visits(block: Bounded) -> Visits:
     """A visit whose successor nobody recorded is left out: pooled over steps, the horizon is no end like others."""
-    schema = block.schema
+    schema, horizon = block.schema, pooled_steps(block.schema)
     rank = np.empty(len(block.positions), dtype=np.int64)
     rank[np.argsort(block.positions, kind="stable")] = np.arange(len(rank))
-    shape = (len(rank), schema.horizon)
+    shape = (len(rank), horizon)
     here, states, actions, successors = (np.zeros(shape, dtype=np.int64) for _ in range(4))
     rewards = np.zeros(shape)
-    for step in range(schema.horizon):
-        records = block.records(step)
+    for step in range(horizon):
+        records = _paid(schema, block.records(step))
         records = records.only(records.known)
         rows = rank[records.rows]
         here[rows, step] = block.positions[records.rows] + 1
@@ -72,9 +90,19 @@ def _visits(block: Bounded) -> Visits:
         successors[rows, step], rewards[rows, step] = records.successors, records.rewards - schema.idle
     taken = here > 0
     present, units = np.unique(here[taken], return_inverse=True)
-    steps = np.broadcast_to(np.arange(schema.horizon), shape)[taken]
+    steps = np.broadcast_to(np.arange(horizon), shape)[taken]
     columns = (states[taken], actions[taken], rewards[taken], successors[taken])
-    return Visits(units, steps == 0, steps, *columns, len(present))
+    return Visits(units, steps == 0, steps, *columns, present - 1)
+
+
+def _paid(schema: Schema, records: Records) -> Records:
+    """An outcome is paid where a stay really ended; the only step of a stay is its end whatever it says."""
+    if not schema.outcome:
+        return records
+    if schema.horizon == 1:
+        every = np.ones(len(records.rows), dtype=np.bool_)
+        return replace(records, successors=np.full(len(every), schema.count), ended=every, known=every)
+    return replace(records, rewards=np.where(records.ended, records.rewards, schema.idle))
 
 
 def within(units: IntArray, cells: IntArray, counted: BoolArray, limit: int) -> BoolArray:  # (R,)
@@ -129,6 +157,7 @@ class Judged:
     limits: Limits = Limits()
     trusted: BoolArray | None = None  # (S, A) decisions with enough followed visits
     place: IntArray | None = None  # (S,) s, or S for the pool of states with too few visits of any kind
+    potential: FloatArray | None = None  # (S + 1,) Φ, where the last step is kept apart
 
     def __post_init__(self) -> None:
         shape, count = (self.schema.horizon, self.schema.count), self.schema.count
@@ -142,17 +171,42 @@ class Judged:
         found[np.arange(self.schema.count), self.decisions] = True
         return found
 
+    @property
+    def phi(self) -> FloatArray:  # (S + 1,)
+        """Φ within what can be earned, so that no r′ is larger than a reward's width."""
+        idle, count = self.schema.idle, self.schema.count
+        given = np.zeros(count + 1) if self.potential is None else self.potential
+        return np.append(np.clip(np.nan_to_num(given[:count]), -idle, 1 - idle), 0.0)
+
+    def visits(self, block: Bounded) -> Visits:
+        """All visits, as they are paid."""
+        if self.potential is None:
+            return visits(block)
+        return block.once(("visits paid", id(self)), lambda: self._paid(visits(block)))
+
+    def _paid(self, seen: Visits) -> Visits:
+        phi = self.phi
+        return replace(seen, rewards=seen.rewards + (phi[seen.successors] - phi[seen.states]))
+
     def followed(self, block: Bounded) -> tuple[Visits, IntArray, BoolArray]:
         """The visits, the cell of each in (own step?, state, action), and which are taken."""
-        seen = visits(block)
+        seen = self.visits(block)
         now = self.decisions[seen.steps, seen.states] == seen.actions
         cells = (~now * self.schema.count + seen.states) * self.schema.actions + seen.actions
         taken = within(seen.units, cells, self.ever()[seen.states, seen.actions], self.limits.followed)
         return seen, cells, taken
 
     def everyone(self, block: Bounded) -> tuple[Visits, BoolArray]:
-        seen = visits(block)
+        seen = self.visits(block)
         return seen, within(seen.units, seen.states, np.ones(len(seen.units), dtype=np.bool_), self.limits.visited)
+
+    def at_last(self, states: IntArray, actions: IntArray) -> tuple[BoolArray, BoolArray]:  # (R,) each
+        """Of records of the last step: whether everyone stands in there, and who did what the policy does."""
+        alike = self.decisions[-1, states] == actions
+        if self.trusted is None:
+            return np.ones(len(states), dtype=np.bool_), alike
+        stand_in = ~np.asarray(self.trusted.any(axis=1))[states]
+        return stand_in, alike & (stand_in | self.trusted[states, actions])
 
     def chosen(self, block: Bounded) -> "Chosen":
         return block.once(("chosen", id(self)), lambda: self._chosen(block))
@@ -237,7 +291,7 @@ class UnitSizes(Summed):
         return Fraction(self.shape[0])
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        seen = visits(block)
+        seen = self.judged.visits(block)
         followed = self.judged.ever()[seen.states, seen.actions]
         share = ONE // (self.schema.horizon * self.schema.per_unit)
         partial[0] += int(followed.sum()) * share

@@ -5,13 +5,13 @@ reading it off stored rows would be a release, with a price of its own.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, learners, pae
+from discretion.learning import apvi_stationary, checks, learners, pae
 from discretion.learning.curator import Share
 from discretion.learning.features import Blocks
 from discretion.learning.learners import Parameters
@@ -20,6 +20,10 @@ from discretion.learning.reader import Document, Object, open_object
 from discretion.learning.trajectories import FloatArray, Schema
 
 _LENGTH: Final = 0.5  # of a stay, in horizons, where nothing else is known
+_CUT_SHORT: Final = (
+    "Stays earn once, by an outcome, and these counts leave out what a stay earns at the horizon where it was cut; "
+    "use auto or dp-pae."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,13 @@ def _shares(top: Object, key: str, count: int) -> FloatArray:
 
 
 def forecast(schema: Schema, units: int, privacy: Share, parameters: Parameters, visiting: Visiting) -> Forecast:
+    found = _expected(schema, units, privacy, parameters, visiting)
+    if schema.outcome and isinstance(parameters, apvi_stationary.Parameters):
+        return replace(found, warnings=(*found.warnings, _CUT_SHORT))
+    return found
+
+
+def _expected(schema: Schema, units: int, privacy: Share, parameters: Parameters, visiting: Visiting) -> Forecast:
     asked = (schema, units, privacy, parameters)
     hopeless = learners.hopeless(*asked)
     if hopeless is not None:

@@ -11,6 +11,11 @@ may decide by the step. With discrete states:
    too, because they multiply. Where clinicians stand in (but not in the pool) only those visits count that followed
    the policy, each for as many as its state has: too few to tell about one decision, but together they tell.
 
+Where data earn once, by an outcome, the horizon is where most of it is earned, and no end like others. What each state
+earns at the last step (Φ: `potential`) is released first, and of the H − 1 steps before it visits are paid by how much
+better the next state is (`followed`). The score has Φ(s₁) more, and d_H(s)/n_H(s)·(r − Φ(s)) of the last record: what
+the last action does, and what Φ has wrong.
+
 **Guarantee.** Everything released is ρ-zCDP together for replacing one patient.
 
 **The interval** has, at 90 %, the sampling and the privacy noise of the mean score, both measured; of the noise of V
@@ -31,7 +36,20 @@ from typing import Final, Literal
 import numpy as np
 
 from discretion import errors
-from discretion.learning import asking, checks, followed, judgements, occupancy, outcomes, policy, report
+from discretion.learning import (
+    asking,
+    checks,
+    followed,
+    horizon,
+    judgements,
+    occupancy,
+    outcomes,
+    policy,
+    potential,
+    report,
+    transition_table,
+    weighing,
+)
 from discretion.learning import features as maps
 from discretion.learning.asking import Asker
 from discretion.learning.curator import Concentrated, Curator, Query, Share, check_budget
@@ -54,6 +72,7 @@ FEW_STATES: Final = Fraction(1, 25)  # n√ρ/(S²·A) from which a table of tra
 PLENTY: Final = 20  # n√ρ/S from which radii grow
 LONGEST: Final = 4  # times the usual radius
 MAX_CELLS: Final = 50_000_000
+SETTLED_SHARE: Final = 10  # beside `shares`, for what is earned at the last step, where it is kept apart
 
 Plan = list[tuple[Statistic, Fraction]]
 
@@ -150,7 +169,7 @@ def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters)
 
 
 def _value_rounds(schema: Schema, parameters: Parameters) -> int:
-    return min(parameters.value_rounds, schema.horizon)
+    return min(parameters.value_rounds, followed.pooled_steps(schema))
 
 
 def _table_plan(judged: followed.Judged) -> Plan:
@@ -198,7 +217,9 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
         [(outcomes.ScoreSizes(score), one)],
         [(score, one)],
     ]
-    return shared_out(privacy, parameters.shares, plan)
+    if not followed.settles(schema):
+        return shared_out(privacy, parameters.shares, plan)
+    return shared_out(privacy, (SETTLED_SHARE, *parameters.shares), [[(horizon.Settled(schema), one)], *plan])
 
 
 def shared_out(privacy: Share, shares: tuple[int, ...], plan: list[Plan]) -> list[Query]:
@@ -216,51 +237,19 @@ def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: 
     assert parameters.reach is not None
     asked = queries(schema, units, privacy, parameters)
     asker = Asker(curator, {query.statistic.name: query.share for query in asked}, parameters.reach)
-    chosen = decisions(schema, judging)
-    judged = followed.Judged(schema, chosen)
+    settled = potential.of(asker) if followed.settles(schema) else None
+    judged = followed.Judged(schema, decisions(schema, judging), potential=None if settled is None else settled.values)
     sizes = occupancy.mean_sizes(asker, judged)
     received = judgements.received_of(asker)
-    counts = occupancy.count(asker, sizes, chosen, parameters.support)
+    counts = occupancy.count(asker, sizes, judged, parameters.support)
     if parameters.way == "table":
-        found = occupancy.by_table(asker, counts, sizes)
+        found = transition_table.estimate(asker, counts, sizes, settled)
     else:
         rounds = {"occupancy_rounds": parameters.occupancy_rounds, "value_rounds": _value_rounds(schema, parameters)}
         found = occupancy.by_rounds(asker, counts, sizes, **rounds)
-    weights = _weights(units, counts, found)
-    return _judgement(asker, _Released(sizes, received, counts, found, weights), parameters)
-
-
-@dataclass(frozen=True, eq=False)
-class _Weights:
-    """How much a visit counts: d·n/n(cell)."""
-
-    each: FloatArray  # (H, S + 1) or (S + 1,)
-    total: FloatArray  # (S + 1,) by place
-    occupancy: FloatArray  # (S + 1,)
-    cells: IntArray | None
-    alike: FloatArray  # (2, S + 1) times so much where everyone stands in: who did otherwise, who did alike
-    together: float  # of the decisions that were not judged by themselves, those that were judged together
-
-
-def _stand_in(counts: Counts, occupancy: FloatArray) -> tuple[FloatArray, float]:
-    """Where everyone stands in, a visit that followed the policy stands for as many as did otherwise; the less so, the
-    less is known about how many followed."""
-    each = np.where(counts.followers > 0, max(1 - 4 * counts.unsure**2, 0.0), 0.0)
-    unjudged = np.where(counts.supported, 0.0, occupancy)
-    together = float((unjudged * each).sum()) / max(float(unjudged.sum()), 1e-9)
-    alike = 1 - each + each * np.maximum(counts.places / np.maximum(counts.followers, 1e-9), 1.0)
-    return np.array([1 - each, alike]), together
-
-
-def _weights(units: int, counts: Counts, found: Estimate) -> _Weights:
-    total = found.occupancy if found.occupancy.ndim == 1 else found.occupancy.sum(axis=0)
-    by_place = np.where(counts.places > 0, total * units / np.maximum(counts.places, 1.0), 0.0)
-    stand_in = _stand_in(counts, total)
-    if found.occupancy.ndim == 1:
-        return _Weights(by_place, by_place, total, None, *stand_in)
-    visits = counts.cells[counts.stands]
-    each = np.where(visits > 0, found.occupancy * units / np.maximum(visits, 1.0), 0.0)
-    return _Weights(each, by_place, total, counts.stands[:, :-1], *stand_in)
+    weights = weighing.of(units, counts, found)
+    last = None if settled is None else weighing.last(asker, counts, weights, found, settled)
+    return _judgement(asker, _Released(sizes, received, counts, found, weights, last), parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,22 +260,29 @@ class _Released:
     received: Received
     counts: Counts
     found: Estimate
-    weights: _Weights
+    weights: weighing.Weights
+    last: weighing.Last | None  # where the last step is kept apart
+
+    @property
+    def occupancy(self) -> FloatArray:  # (S + 1,)
+        """How often the policy comes to each place, at any step."""
+        return self.weights.occupancy if self.last is None else self.weights.occupancy + self.last.occupancy
 
     @property
     def length(self) -> float:
         """Decisions of a stay under the policy."""
-        return float(self.weights.occupancy.sum())
+        return float(self.occupancy.sum())
 
     @property
     def share(self) -> float:
         """Of these, those that are judged by themselves."""
-        return float(self.weights.occupancy[self.counts.supported].sum()) / max(self.length, 1e-9)
+        return float(self.occupancy[self.counts.supported].sum()) / max(self.length, 1e-9)
 
     @property
     def first(self) -> FloatArray:  # (S,)
         """What a stay is worth, by the state it starts in."""
-        return self.found.values[0, :-1]
+        found = self.found.values[0, :-1]
+        return found if self.last is None else found + self.last.potential[:-1]
 
     @property
     def centre(self) -> float:
@@ -311,13 +307,16 @@ def _judgement(asker: Asker, known: _Released, parameters: Parameters) -> Evalua
 def _mean_score(asker: Asker, known: _Released) -> judgements.MeanScore:
     counts, values, weights = known.counts, known.found.values, known.weights
     score = outcomes.Scores(counts.judged, values, weights.each, weights.cells, known.centre, alike=weights.alike)
+    if known.last is not None:
+        score = replace(score, settling=known.last.weights)
     return judgements.mean_score(asker, score, _scale(asker, known), _fitted(weights.total, counts.places))
 
 
 def _noise(known: _Released) -> float:
     """Of the values, as far as the scores do not correct it."""
     unsure = known.found.unsure[known.counts.stands[0]]
-    return known.doubt * math.sqrt(float((known.weights.occupancy**2 * unsure).sum()))
+    found = math.sqrt(float((known.weights.occupancy**2 * unsure).sum()))
+    return known.doubt * (found if known.last is None else math.hypot(found, known.last.unsure))
 
 
 def _allowed(known: _Released, parameters: Parameters) -> float:
@@ -352,5 +351,12 @@ def _scale(asker: Asker, known: _Released) -> judgements.ScoreScale:
     low, high = asking.total_range(asker.schema)
     often = np.where(counts.supported, 1.0, 1 / np.maximum(weights.alike[1], 1.0))
     square, fourth = (float((counts.places * often * (weights.total / often) ** power).sum()) for power in (2, 4))
-    large = 1.5 * min(2 * deviation, high - low) * math.sqrt(fourth / max(square, 1e-300))
-    return judgements.ScoreScale(large, 2 * square / asker.units * deviation**2 / known.sizes.length)
+    change, mean = min(2 * deviation, high - low), 2 * square / asker.units * deviation**2 / known.sizes.length
+    if known.last is not None:
+        # Most is settled by the last record; before it changes are as large as what visits are paid.
+        within = min(2 * math.sqrt(known.sizes.sharpness) / change, 1.0)
+        records, each = known.last.visits * often, known.last.weights / often
+        settled = float((records * each**2).sum())
+        square, fourth = square * within**2 + settled, fourth * within**4 + float((records * each**4).sum())
+        mean += 2 * settled / asker.units * deviation**2
+    return judgements.ScoreScale(1.5 * change * math.sqrt(fourth / max(square, 1e-300)), mean)

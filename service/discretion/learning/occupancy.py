@@ -2,7 +2,7 @@
 
 Two ways, by a public rule: *rounds* of sums, each for what the one before changed, whose noise grows with their number;
 or a *table* of transitions, whose noise reaches a value by the root of the number of states. The first tells more with
-many states for the patients and the budget, the second with few.
+many states for the patients and the budget, the second (`transition_table`) with few.
 
 | here        | is                                                                                           |
 |-------------|----------------------------------------------------------------------------------------------|
@@ -15,14 +15,14 @@ score of `fqe` uses the same patients, and then sampling errors of values cancel
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from discretion.learning import denoising, followed, outcomes
+from discretion.learning import followed, outcomes, potential
 from discretion.learning.asking import Asker, deviation, total_range
-from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
 
 REACH: Final = 1.6  # a radius, in the expected length of a unit's vector
 # A unit's visits are taken up to a squared length L of their counts. Noise grows with √L, and what is left out of long
@@ -69,14 +69,15 @@ class Counts:
     stands: IntArray  # (H, S + 1) by state, and for the pool
     supported: BoolArray  # (S + 1,) the decision itself is judged there
     by_state: FloatArray  # (S,) shares of the visits, the pool's spread over its states
+    acted: FloatArray  # (S + 1,) the share of a place's visits that stand for the decision of the last step
     followers: FloatArray  # (S + 1,) how many of a place's visits followed the policy, where everyone stands in
     unsure: float  # how wrong these may be together, as a share of them
 
 
-def count(asker: Asker, sizes: MeanSizes, decisions: IntArray, support: float) -> Counts:
+def count(asker: Asker, sizes: MeanSizes, policy: followed.Judged, support: float) -> Counts:
     """A decision with too few followed visits is not judged: what everyone did there stands in for it."""
     limits = followed.Limits(math.ceil(FOLLOWED_LIMIT * sizes.followed), math.ceil(VISITED_LIMIT * sizes.visits))
-    judged = followed.Judged(asker.schema, decisions, limits)
+    judged = replace(policy, limits=limits)
     follow, visit = asker.ask(followed.Followed(judged)), asker.ask(followed.Visited(judged))
     radius = math.sqrt(limits.visited)
     table, visited = follow.values * math.sqrt(limits.followed), visit.values * radius
@@ -85,7 +86,7 @@ def count(asker: Asker, sizes: MeanSizes, decisions: IntArray, support: float) -
     enough = visited > max(support * deviation(visit) * radius, FEWEST)
     states = asker.schema.count
     place = np.where(trusted.any(axis=1) | enough, np.arange(states), states)
-    chosen = followed.Judged(asker.schema, decisions, limits, trusted, place)
+    chosen = replace(judged, trusted=trusted, place=place)
     taken = asker.ask(followed.Standing(chosen))
     most = limits.followed + limits.visited
     exact, error = taken.values * most, deviation(taken) * most
@@ -135,6 +136,17 @@ def _above_zero(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(z > far, near + ratio, -1 / far), np.where(z > far, 1 - ratio * (near + ratio), 1 / far**2)
 
 
+def settled(counts: Counts, found: potential.Potential) -> FloatArray:  # (S + 1,)
+    """How many stays are at each place at the last step: as recorded at all steps, as far as noise hides how the last
+    one differs."""
+    assert counts.judged.place is not None
+    total = max(float(found.reached.sum()), found.noise, 1.0)
+    usual = counts.recorded * (total / max(float(counts.recorded.sum()), _TINY))
+    reached = np.bincount(counts.judged.place, weights=found.reached, minlength=len(usual))
+    change, _, _ = _shrunk(reached - usual, found.noise, np.maximum(usual, np.sqrt(usual * usual.mean())))
+    return np.maximum(usual + change, np.maximum(0.1 * usual, 1.0))
+
+
 def _trusted(
     judged: followed.Judged, table: FloatArray, support: float, noise: float
 ) -> tuple[BoolArray, FloatArray]:  # (S, A), (2, S, A)
@@ -176,7 +188,8 @@ def _counts(
     stands = np.append(_stands(judged, total), np.full((schema.horizon, 1), states * (actions + 1)), axis=1)
     supported = np.append(known, False)
     shares = by_state / max(float(by_state.sum()), 1.0)
-    return Counts(judged, cells, places, recorded, stands, supported, shares, *followers)
+    acted = np.where(supported, np.clip(cells[stands[-1]] / np.maximum(np.append(visited, 1.0), 1.0), 0.01, 1.0), 1.0)
+    return Counts(judged, cells, places, recorded, stands, supported, shares, acted, *followers)
 
 
 def _stands(judged: followed.Judged, visits: FloatArray) -> IntArray:  # (H, S)
@@ -192,14 +205,15 @@ def _stands(judged: followed.Judged, visits: FloatArray) -> IntArray:  # (H, S)
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What `fqe` scores patients with."""
+    """What `fqe` scores patients with; H counts the steps that are pooled."""
 
     occupancy: FloatArray  # (H, S + 1) by step and place, or (S + 1,) by place
-    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
+    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's; without Φ, where there is one
     noise: FloatArray  # (S·A + S + 1,) the variance of the values' noise by cell
     unsure: FloatArray  # (S·A + S + 1,) that of the values, with what was not believed
     doubt: float = 0.0  # how wrong the occupancy may be by noise, as a share of it
     moved: float = 1.0  # how much a single decision for the policy's moves it, at most, as a share of it
+    last: FloatArray | None = None  # (S + 1,) the occupancy of the step behind the pooled ones, if found by step
 
 
 def _length(asker: Asker, sizes: FloatArray, visits: FloatArray, more: float = 0.0) -> float:
@@ -224,10 +238,30 @@ def _occupancy(asker: Asker, counts: Counts, rounds: int) -> tuple[FloatArray, f
         radius = _length(asker, weights, counts.places, float(index == 0))
         answer = asker.ask(outcomes.Arrivals(counts.judged, weights, radius, index))
         raw, noise = answer.values * radius / asker.units, deviation(answer) * radius / asker.units
-        change, unsure, most = _shrunk(raw - (counts.recorded if index == 0 else 0.0), noise, scale)
+        change, unsure, most = _moved(raw - (counts.recorded if index == 0 else 0.0), noise, scale, counts.judged)
         found, variance = np.maximum(found + change, 0.0), variance + unsure
         moves.append(most / max(float((counts.recorded**2).sum()), _TINY))
     return found, math.sqrt(variance / max(float((found**2).sum()), _TINY)), math.sqrt(moves[0])
+
+
+def _moved(
+    raw: FloatArray, noise: float, scale: FloatArray, judged: followed.Judged
+) -> tuple[FloatArray, float, float]:
+    """As `_shrunk`; what Φ explains of it is no noise, for that is seen in all places together."""
+    if judged.potential is None:
+        return _shrunk(raw, noise, scale)
+    explained, variance = _explained(raw, phi_by_place(judged), scale, np.full(len(raw), noise**2))
+    rest, unsure, most = _shrunk(raw - explained, noise, scale)
+    return explained + rest, unsure + float(variance.sum()), most + float((explained**2).sum())
+
+
+def _explained(
+    found: FloatArray, phi: FloatArray, scale: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The quadratic function of Φ, times the scale, that is closest to what was found; the variance of its noise."""
+    terms = np.stack([np.ones(len(phi)), phi, phi**2], axis=1) * scale[:, None]
+    solve = np.linalg.pinv(terms, rcond=1e-6)
+    return terms @ (solve @ found), np.einsum("ri,ij,rj->r", terms, (solve * noise) @ solve.T, terms)
 
 
 def _shrunk(raw: FloatArray, noise: float, scale: FloatArray) -> tuple[FloatArray, float, float]:
@@ -242,29 +276,42 @@ def _shrunk(raw: FloatArray, noise: float, scale: FloatArray) -> tuple[FloatArra
 
 def _values(asker: Asker, counts: Counts, sizes: MeanSizes, rounds: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """V_h = V_{h+1} + P(V_{h+1} − V_{h+2}), a round for each step from the last; then by extrapolation."""
-    horizon, cells = asker.schema.horizon, counts.cells
+    horizon, cells = followed.pooled_steps(asker.schema), counts.cells
     total, visits = max(float(cells.sum()), 1.0), np.maximum(cells, 1.0)
-    values = np.zeros((horizon + 1, asker.schema.count + 1))
+    values, possible = np.zeros((horizon + 1, asker.schema.count + 1)), possible_range(counts.judged)
     q, variance, unsure = np.zeros((3, len(cells)))
     for index in range(rounds):
         step = horizon - 1 - index
         added = None if index == 0 else values[step + 1] - values[step + 2]
-        centre, radius = _centred(asker, counts, sizes, added)
+        centre, radius = centred(asker, counts, sizes, added)
         answer = asker.ask(outcomes.Targets(counts.judged, added, centre, radius, index))
         sums, noise = answer.values * radius, deviation(answer) * radius
         mean = 2 * float(sums[-1]) / total
         rest = np.where(cells > 0, sums[:-1] / visits - mean, 0.0)
-        factor = _belief(rest, noise / visits, cells)
-        rest = factor * rest
-        q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *total_range(asker.schema))
-        variance += (factor * noise / visits) ** 2
-        unsure += factor * (noise / visits) ** 2  # of the posterior: noise that was believed, signal that was not
+        explained, doubt = _by_potential(counts, rest, noise / visits)
+        factor = _belief(rest - explained, noise / visits, cells)
+        rest = explained + factor * (rest - explained)
+        q = np.clip(q + centre + mean + rest - float((cells * rest).sum()) / total, *possible)
+        variance += (factor * noise / visits) ** 2 + doubt
+        unsure += (
+            factor * (noise / visits) ** 2 + doubt
+        )  # of the posterior: noise that was believed, signal that was not
         values[step, :-1] = q[counts.stands[step, :-1]]
     _extrapolate(values, counts.by_state, horizon - rounds)
     return values, variance, unsure
 
 
-def _centred(asker: Asker, counts: Counts, sizes: MeanSizes, added: FloatArray | None) -> tuple[float, float]:
+def _by_potential(counts: Counts, rest: FloatArray, noises: FloatArray) -> tuple[FloatArray, FloatArray]:  # (cells,)
+    """What Φ explains of the cells' means, which all cells tell together, and the variance of its noise. Believing each
+    cell by itself would take all states to improve alike, and good ones improve less."""
+    if counts.judged.potential is None:
+        return np.zeros(len(rest)), np.zeros(len(rest))
+    root = np.sqrt(np.maximum(counts.cells, 0.0))
+    found, variance = _explained(rest * root, phi_by_cell(counts.judged), root, (noises * root) ** 2)
+    return found / np.maximum(root, 1.0), variance / np.maximum(root, 1.0) ** 2
+
+
+def centred(asker: Asker, counts: Counts, sizes: MeanSizes, added: FloatArray | None) -> tuple[float, float]:
     """The mean of what a visit adds, and a radius for a unit's sums around it."""
     if added is None:
         return 0.0, max(WITH_TOTAL * math.sqrt(asker.reach**2 * sizes.squares + sizes.sharpness), 1e-6)
@@ -291,89 +338,19 @@ def _extrapolate(values: FloatArray, weights: FloatArray, step: int) -> None:
         values[index] = values[index + 1] + last
 
 
-def by_table(asker: Asker, counts: Counts, sizes: MeanSizes) -> Estimate:
-    """Everything from a table of transitions, sums of rewards, and where trajectories start."""
-    states, live = asker.schema.count, np.flatnonzero(counts.cells > 0)
-    kernel, doubt = _transitions(asker, counts, live)
-    reward, unsure = _rewards(asker, counts, sizes, live)
-    starts = asker.ask(outcomes.Arrivals(counts.judged, np.zeros(states + 1), 1.0))
-    start = _on_simplex(starts.values / max(float(starts.values.sum()), 1.0))
-    values = _backwards(asker.schema, counts, kernel, reward)
-    variance = unsure + (doubt * (values[0] - kernel @ values[0][:, None]) ** 2).sum(axis=1)
-    place = np.arange(states) if counts.judged.place is None else counts.judged.place
-    occupancy = _forwards(asker.schema, counts, kernel, start)
-    return Estimate(occupancy, values[:, np.append(place, states + 1)], variance, variance)
+def phi_by_place(judged: followed.Judged) -> FloatArray:  # (S + 1,)
+    """Φ; that of the pool is the mean of its states'."""
+    assert judged.place is not None
+    phi, pooled = judged.phi[:-1], judged.place == judged.schema.count
+    return np.append(phi, float(phi[pooled].sum()) / max(int(pooled.sum()), 1))
 
 
-def _transitions(asker: Asker, counts: Counts, live: IntArray) -> tuple[FloatArray, FloatArray]:  # (cells, S + 2) each
-    """The kernel of each cell, the last column the end's, and its variance."""
-    cells, states = counts.cells, asker.schema.count
-    standing = float(cells[states * asker.schema.actions :].sum()) / asker.units
-    table = outcomes.Transitions(counts.judged, math.sqrt(counts.judged.limits.followed + VISITED_LIMIT * standing))
-    moved = asker.ask(table)
-    kernel, doubt = np.zeros((2, len(cells), states + 2))
-    if len(live):
-        noise, visits = deviation(moved) * table.radius, np.maximum(cells, 1.0)
-        kernel[live], doubt[live] = _kernel(moved.values[live] * table.radius, visits[live], noise)
-    return kernel, doubt
+def phi_by_cell(judged: followed.Judged) -> FloatArray:  # (cells,)
+    places = phi_by_place(judged)
+    return np.append(np.repeat(places[:-1], judged.schema.actions), places)
 
 
-def _backwards(schema: Schema, counts: Counts, kernel: FloatArray, reward: FloatArray) -> FloatArray:
-    """V by step and place, (H + 1, S + 2), from the last step back."""
-    values = np.zeros((schema.horizon + 1, schema.count + 2))
-    for step in reversed(range(schema.horizon)):
-        values[step, :-1] = np.clip((reward + kernel @ values[step + 1])[counts.stands[step]], *total_range(schema))
-    return values
-
-
-def _forwards(schema: Schema, counts: Counts, kernel: FloatArray, start: FloatArray) -> FloatArray:
-    """The occupancy by step and place, (H, S + 1), from the first step on."""
-    occupancy = np.empty((schema.horizon, schema.count + 1))
-    occupancy[0] = start
-    for step in range(schema.horizon - 1):
-        occupancy[step + 1] = (occupancy[step] @ kernel[counts.stands[step]])[:-1]
-    return occupancy
-
-
-def _rewards(asker: Asker, counts: Counts, sizes: MeanSizes, live: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The mean reward of each cell and its variance."""
-    idle, visits = asker.schema.idle, np.maximum(counts.cells, 1.0)
-    _, radius = _centred(asker, counts, sizes, None)
-    paid = asker.ask(outcomes.Targets(counts.judged, None, 0.0, radius))
-    mean = 2 * float(paid.values[-1]) * radius / max(float(counts.cells.sum()), 1.0)
-    reward, unsure = np.full(len(visits), mean), np.zeros(len(visits))
-    if len(live):
-        sums, noise = paid.values[:-1][live] * radius, deviation(paid) * radius
-        levels = _levels(noise, visits[live], below=idle > 0, above=idle < 1)
-        reward[live], unsure[live] = _shares(sums, visits[live], noise, levels)
-    return reward, unsure
-
-
-def _levels(noise: float, visits: FloatArray, *, below: bool = False, above: bool = True) -> FloatArray:
-    return denoising.levels(float(np.clip(noise / 2 / np.median(visits), 1e-3, 0.5)), below=below, above=above)
-
-
-def _shares(
-    sums: FloatArray, visits: FloatArray, noise: float, levels: FloatArray, columns: int = 1
-) -> tuple[FloatArray, FloatArray]:
-    """Sums over visits as shares of them, of which most may be zero: mean and variance, given the noise."""
-    group, variance = np.zeros(len(sums), dtype=np.int64), np.full(len(sums), noise**2)
-    cells = denoising.Noised(sums, visits, variance, group, sampled=False)
-    start = np.full(len(levels), 0.5 / (len(levels) - 1))
-    start[0] = 0.5
-    some = cells.only(denoising.sampled(len(cells), columns))
-    return denoising.posterior(cells, denoising.fit(some, start, levels, mass=1 / columns if columns > 1 else None))
-
-
-def _kernel(table: FloatArray, visits: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:  # (R, S + 2) each
-    rows, columns = table.shape
-    found = _shares(table.ravel(), np.repeat(visits, columns), noise, _levels(noise, visits), columns)
-    mean, variance = (part.reshape(rows, columns) for part in found)
-    return denoising.closed(mean, variance), variance
-
-
-def _on_simplex(shares: FloatArray) -> FloatArray:
-    """The closest shares that add up to 1, none below zero."""
-    descending = -np.sort(-shares)
-    drops = (np.cumsum(descending) - 1.0) / np.arange(1, len(shares) + 1)
-    return np.maximum(shares - drops[max(int((descending > drops).sum()), 1) - 1], 0.0)
+def possible_range(judged: followed.Judged) -> tuple[FloatArray, FloatArray]:  # (cells,) each
+    """What a value can be, without Φ."""
+    (low, high), phi = total_range(judged.schema), phi_by_cell(judged)
+    return low - phi, high - phi

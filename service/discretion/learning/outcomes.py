@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from discretion.learning import followed
+from discretion.learning import followed, horizon
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
 
 EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in rewards' widths
@@ -41,7 +41,7 @@ class Arrivals(followed.Summed):
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         chosen = self.judged.chosen(block)
         seen, states = chosen.visits, self.schema.count
-        leads = chosen.own_step & (seen.successors < states) & (seen.steps + 1 < self.schema.horizon)
+        leads = chosen.own_step & (seen.successors < states) & (seen.steps + 1 < followed.pooled_steps(self.schema))
         places = np.append(chosen.place, states)
         weight = self.weights if self.round else np.maximum(self.weights, 0.0)
         values = weight[places[seen.states[leads]]]
@@ -112,14 +112,17 @@ class Scores(followed.Summed):
     A unit's score is that mean + Σ weight(s)·(r + V_{h+1}(s′) − V_h(s)) over the visits that stand for the policy, h
     being their own step; or, with weights for each step, + Σ_h weight_h(s)·(…) over all h whose cell is the visit's.
     Where everyone stands in, `alike` multiplies the weight of a visit that did otherwise and of one that did alike.
+    Where the last step is kept apart, V lacks Φ, and + Φ(s₁) + Σ settling(s)·(r − Φ(s)) over the records of that step
+    that stand for the policy's decision there.
     """
 
-    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's
+    values: FloatArray  # (H + 1, S + 1) by step and state, the last the end's; of the pooled steps
     weights: FloatArray  # (S + 1,) by place, or (H, S + 1)
     cells: IntArray | None = None  # (H, S) with weights for each step: the cell of the policy's decision
     centre: float = 0.0
     radius: float = 1.0
     alike: FloatArray | None = None  # (2, S + 1) by place
+    settling: FloatArray | None = None  # (S + 1,) by place, where the last step is kept apart
 
     squared_sensitivity = Fraction(17, 4)
     name = "what the policy would have earned each patient, its square, and what was expected at the start"
@@ -129,11 +132,26 @@ class Scores(followed.Summed):
         """Of each record: its unit and its part of the score, on the grid; of each unit: its V₁(s₁)."""
         chosen = self.judged.chosen(block)
         seen = chosen.visits
-        part = self._pooled(chosen) if self.cells is not None else self._own(chosen)
-        start = np.where(seen.starts, self.values[0, seen.states] - self.centre, 0.0)
+        part, owners = self._pooled(chosen) if self.cells is not None else self._own(chosen), seen.units
+        first = self.values[0] if self.settling is None else self.values[0] + self.judged.phi
+        start = np.where(seen.starts, first[seen.states] - self.centre, 0.0)
         total = np.bincount(seen.units, weights=followed.integers(start, self.radius), minlength=seen.count)
         trajectories = np.bincount(seen.units[seen.starts], minlength=seen.count)
-        return seen.units, followed.integers(part, self.radius), np.trunc(total / np.maximum(trajectories, 1))
+        if self.settling is not None:
+            last = horizon.last(block)
+            part, owners = np.append(part, self._settled(last, chosen.place)), np.append(owners, last.units)
+        return owners, followed.integers(part, self.radius), np.trunc(total / np.maximum(trajectories, 1))
+
+    def _settled(self, last: horizon.Last, place: IntArray) -> FloatArray:  # (R,)
+        assert self.settling is not None
+        stand_in, acted = self.judged.at_last(last.states, last.actions)
+        found = place[last.states]
+        whose = acted.astype(np.float64)
+        if self.alike is not None:
+            whose = np.where(stand_in, self.alike[acted.astype(np.int64), found], whose)
+        else:
+            whose = np.where(stand_in, 1.0, whose)
+        return whose * self.settling[found] * (last.rewards - self.judged.phi[last.states])
 
     def _own(self, chosen: followed.Chosen) -> FloatArray:
         seen, weights = chosen.visits, self.weights[chosen.place]
