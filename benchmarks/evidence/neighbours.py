@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -243,6 +243,7 @@ _LINE: Final = Vector(("x", "y"), ((-1.0, 1.0), (0.0, 10.0)))
 _PLACES: Final = Schema(4, Discrete(3), 2, (-1.0, 2.0), per_unit=2)
 _BOUNDED: Final = Schema(4, Discrete(3), 2, (0.0, 1.0), total=(0.0, 1.0))
 _PLANE: Final = Schema(4, _LINE, 2, (0.0, 1.0), per_unit=2)
+_PLACES_ONCE, _PLANE_ONCE = (replace(schema, outcome=True) for schema in (_PLACES, _PLANE))
 _PLENTY: Final = Concentrated(Fraction(100))  # little noise, so that a learner gets past its thresholds
 
 
@@ -283,6 +284,10 @@ def pooling() -> list[Case]:
         Case("DP-FQE, by a table", _PLACES, _PLENTY, fqe.Parameters(way="table"), units=100),
         Case("DP-FQE, vector states", _PLANE, _RHO, fqe.Parameters(features=usual, time_groups=2)),
         Case("DP-FQE, vector states, columns", _PLANE, _PLENTY, fqe.Parameters(time_groups=2)),
+        Case("DP-FQE, outcomes, by rounds", _PLACES_ONCE, _RHO, fqe.Parameters(way="rounds")),
+        Case("DP-FQE, outcomes, by a table", _PLACES_ONCE, _PLENTY, fqe.Parameters(way="table"), units=100),
+        Case("DP-FQE, outcomes, vector states", _PLANE_ONCE, _RHO, fqe.Parameters(features=usual, time_groups=2)),
+        Case("DP-VAPVI, pooled, outcomes", _PLANE_ONCE, _RHO, vapvi_stationary.Parameters(usual)),
     ]
 
 
