@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.utility import glucose, peers, problems, shock, study
+from benchmarks.utility import glucose, peers, problems, shock, study, windows_vector
 from benchmarks.utility.problems import Problem
 from benchmarks.utility.vectors import Simulator
 from discretion.learning import evaluators, judgements, policy
@@ -161,6 +161,7 @@ def cells(sample: bool) -> list[Cell]:
     icu = problems.icu_sepsis()
     hard = ("auto", "best")
     vector = ("auto", "harmful")
+    outcome = ("auto", "noisy most frequent action", "harmful")
     return [
         *(Cell("grid", problems.grid, 5_000, rho, 100) for rho in (tenth, one)),
         *(Cell("random", problems.random_mdp, 5_000, rho, 100) for rho in (tenth, one)),
@@ -174,6 +175,8 @@ def cells(sample: bool) -> list[Cell]:
         *(Cell("glucose", lambda _: glucose.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
         Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector),
         Cell("glucose", lambda _: glucose.SIMULATOR, 20_000, one, 10, vector),
+        *(Cell(each.name, lambda _, each=each: each, 2_000, one, 30, outcome) for each in windows_vector.ALL),
+        *(Cell(each.name, lambda _, each=each: each, 20_000, one, 30, outcome) for each in windows_vector.ALL[:2]),
     ]
 
 
