@@ -154,6 +154,10 @@ def summary(cell: Cell, found: list[Judged]) -> list[Document]:
     return rows
 
 
+def _always(problem: Simulator) -> Callable[[int], Simulator]:
+    return lambda _: problem
+
+
 def cells(sample: bool) -> list[Cell]:
     tenth, one = Fraction(1, 10), Fraction(1)
     if sample:
@@ -175,8 +179,8 @@ def cells(sample: bool) -> list[Cell]:
         *(Cell("glucose", lambda _: glucose.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
         Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector),
         Cell("glucose", lambda _: glucose.SIMULATOR, 20_000, one, 10, vector),
-        *(Cell(each.name, lambda _, each=each: each, 2_000, one, 30, outcome) for each in windows_vector.ALL),
-        *(Cell(each.name, lambda _, each=each: each, 20_000, one, 30, outcome) for each in windows_vector.ALL[:2]),
+        *(Cell(each.name, _always(each), 2_000, one, 30, outcome) for each in windows_vector.ALL),
+        *(Cell(each.name, _always(each), 20_000, one, 30, outcome) for each in windows_vector.ALL[:2]),
     ]
 
 
