@@ -254,6 +254,16 @@ class TestLearner:
         copied = simulator.valued(simulator.clinician, 3000)
         assert np.mean(self._learned(simulator, outcome=True)) > copied + 0.03
 
+    def test_its_scores_are_what_the_rest_of_a_stay_earns(self) -> None:
+        """Near the chance to live of those who would be treated so, and not what that rises by, which is near 0."""
+        simulator, rho = windows_vector.UNKNOWN, Fraction(100)
+        features = maps.Blocks(simulator.vector, simulator.schema.actions, ("1", *simulator.vector.columns))
+        curator = Curator(simulator.data(2000, 2000), rho)
+        made = vapvi_stationary.learn(curator, Concentrated(rho), vapvi_stationary.Parameters(features))
+        begun = np.asarray(simulator.sample(2000, 2001).states)[0]
+        assert isinstance(made.rule, policy.Pooled)
+        assert float(made.rule.judge(1, begun)[2].mean()) == pytest.approx(worth(simulator, made), abs=0.1)
+
     def test_without_knowing_that_they_are_outcomes_it_learns_nothing(self) -> None:
         simulator = windows_vector.UNKNOWN
         assert np.mean(self._learned(simulator, outcome=False)) < simulator.valued(simulator.clinician, 3000)

@@ -340,8 +340,15 @@ class _Learner:
         schema, last = self.schema, self.history[len(self.history) // 2 :]
         shares = self.shares if self.informed else self.copied
         scores = self._scores(np.asarray(sum(last) / len(last)), shares)
+        if self.potential is not None:
+            scores = [_lifted(score, self.potential) for score in scores]
         rule = policy.Pooled(self.parameters.features, tuple(scores), schema.horizon, schema.width)
         return policy.Policy(NAME, schema.horizon, schema.states, schema.actions, rule)
+
+
+def _lifted(score: Score, potential: StateValue) -> Score:
+    """What the rest of a stay earns, and not only what it rises by. That is alike for all actions of a state."""
+    return replace(score, base=score.base + potential.base, weights=score.weights + potential.weights)
 
 
 def _stands_out(total: FloatArray, variance: float) -> bool:
