@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.utility import glucose, peers, problems, shock, study
+from benchmarks.utility import glucose, peers, problems, shock, study, windows_vector
 from benchmarks.utility.problems import Problem
 from benchmarks.utility.vectors import Simulator
 from discretion.learning import evaluators, judgements, policy
@@ -154,6 +154,10 @@ def summary(cell: Cell, found: list[Judged]) -> list[Document]:
     return rows
 
 
+def _always(problem: Simulator) -> Callable[[int], Simulator]:
+    return lambda _: problem
+
+
 def cells(sample: bool) -> list[Cell]:
     tenth, one = Fraction(1, 10), Fraction(1)
     if sample:
@@ -161,6 +165,7 @@ def cells(sample: bool) -> list[Cell]:
     icu = problems.icu_sepsis()
     hard = ("auto", "best")
     vector = ("auto", "harmful")
+    outcome = ("auto", "noisy most frequent action", "harmful")
     return [
         *(Cell("grid", problems.grid, 5_000, rho, 100) for rho in (tenth, one)),
         *(Cell("random", problems.random_mdp, 5_000, rho, 100) for rho in (tenth, one)),
@@ -174,6 +179,8 @@ def cells(sample: bool) -> list[Cell]:
         *(Cell("glucose", lambda _: glucose.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
         Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector),
         Cell("glucose", lambda _: glucose.SIMULATOR, 20_000, one, 10, vector),
+        *(Cell(each.name, _always(each), 2_000, one, 30, outcome) for each in windows_vector.ALL),
+        *(Cell(each.name, _always(each), 20_000, one, 30, outcome) for each in windows_vector.ALL[:2]),
     ]
 
 

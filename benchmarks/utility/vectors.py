@@ -35,6 +35,7 @@ from discretion.learning.trajectories import (
     Vector,
 )
 
+ONE: Final = Fraction(1)
 _EPISODES: Final = 20_000  # a policy is valued on
 _CUT: Final = 0.5  # of the width of rewards
 

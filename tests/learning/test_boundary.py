@@ -10,12 +10,14 @@ import pytest
 
 from discretion import errors
 from discretion.learning import apvi, clipped, followed, sums, vapvi
+from discretion.learning.averages import GainsAndEnds
 from discretion.learning.counts import RewardSums, VisitCounts
 from discretion.learning.curator import Concentrated, Curator, Query
 from discretion.learning.features import ONE, Blocks, Table
+from discretion.learning.pooled_values import StateValue
 from discretion.learning.regressions import Gram, Moment
 from discretion.learning.terms import Bin, Missing, Product
-from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.trajectories import CUT, ENDED, Discrete, Schema, Trajectories, Vector, block_of
 from discretion.learning.values import LinearDeviation, LinearScore, LinearValue, TableDeviation, TableValue
 
 SCHEMA = Schema(2, Discrete(3), 2)
@@ -198,6 +200,22 @@ class TestQuestions:
                 found += sums.totals([moment], Trajectories(schema, 1, [block]))
         moved = ((found[0] - found[1]) ** 2).sum() * moment.resolution**2
         assert moved <= moment.squared_sensitivity
+
+    @pytest.mark.parametrize("factor", [np.nan, np.inf, 1e-318, 1e307])
+    def test_whatever_numbers_a_potential_holds_gains_move_no_further_than_stated(self, factor):
+        schema = Schema(3, PLANE, 2, outcome=True)
+        potential = StateValue(factor, factor * np.array([1.0, -2.0]), -factor, factor)
+        gains, found = GainsAndEnds(schema, BLOCKS, potential=potential), []
+        for ending, place in ((ENDED, 0.9), (CUT, -0.3)):
+            states, actions = np.full((3, 1, 1), place), np.zeros((3, 1), dtype=int)
+            states[1] = -place
+            rewards, lengths = np.full((3, 1), float(ending == ENDED)), np.array([2])
+            block = block_of(states, actions, rewards, lengths=lengths, endings=np.array([ending]))
+            with np.errstate(all="ignore"):
+                found += sums.totals([gains], Trajectories(schema, 1, [block]))
+        assert all((np.abs(total) <= gains.largest(1)).all() for total in found)
+        moved = ((found[0] - found[1]).astype(float) ** 2).sum() * float(gains.resolution) ** 2
+        assert moved <= float(gains.squared_sensitivity)
 
 
 class TestAllowance:

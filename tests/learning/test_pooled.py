@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
+from discretion.learning import averages, pooled, sums
 from discretion.learning import features as maps
-from discretion.learning import pooled, sums
 from discretion.learning.pooled_values import Score, Value
 from discretion.learning.trajectories import CUT, ENDED, Schema, Vector
 from tests.learning.vector_units import (
@@ -48,7 +48,7 @@ def roots(features: maps.Blocks, groups: int, size: float = 1.0) -> Any:
 def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fraction = Fraction(1)) -> list[Any]:
     shared = (features, groups, clip)
     return [
-        pooled.RewardsAndEnds(schema),
+        averages.RewardsAndEnds(schema),
         pooled.Gram(schema, *shared),
         pooled.Residuals(schema, *shared, radius=0.5, discount=0.9, bound=0.7, values=values(features, groups)),
         pooled.Residuals(
@@ -64,11 +64,11 @@ def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fra
 class TestNeverExceeded:
     @MAPS
     @PER_UNIT
-    @pytest.mark.parametrize("groups", [1, 2])
+    @pytest.mark.parametrize(("groups", "outcome"), [(1, False), (2, False), (2, True)])
     def test_no_replaced_patient_moves_a_statistic_further_than_it_says(
-        self, features: maps.Blocks, per_unit: int, groups: int
+        self, features: maps.Blocks, per_unit: int, groups: int, outcome: bool
     ) -> None:
-        rng, schema = np.random.default_rng([per_unit, groups]), schema_of(per_unit)
+        rng, schema = np.random.default_rng([per_unit, groups]), schema_of(per_unit, outcome=outcome)
         measured = [s for clip in ("1/3", "2") for s in statistics(features, schema, groups, Fraction(clip))]
         for trial in range(25):
             patients = [wild(rng, per_unit, tame=trial % 2 == 0) for _ in range(3)]
@@ -123,11 +123,11 @@ class TestReached:
     def test_two_patients_are_as_far_apart_as_the_averages_say(self) -> None:
         """The best rewards and an end at once, against the worst and none."""
         schema = schema_of()
-        averages: Any = pooled.RewardsAndEnds(schema)
+        measured: Any = averages.RewardsAndEnds(schema)
         ended = steady((0.0, 0.0), 0, 2.0, ending=ENDED)
         ended["lengths"] = np.ones(1, dtype=int)
         one, other = dataset(schema, [ended]), dataset(schema, [steady((0.0, 0.0), 0, -1.0)])
-        assert moved(averages, sums.totals([averages], one)[0], sums.totals([averages], other)[0]) == 1
+        assert moved(measured, sums.totals([measured], one)[0], sums.totals([measured], other)[0]) == 1
 
     def test_another_claim_would_be_found_out(self) -> None:
         """Without the weight, a patient of five equal records is five times as long as one of norm one."""
@@ -252,7 +252,7 @@ class TestValues:
     def test_a_missing_value_is_no_other_state_in_the_next_record(self) -> None:
         schema, patient = schema_of(), steady((1.0, math.nan), 1, 2.0)
         (block,) = dataset(schema, [patient]).bounded()
-        assert pooled._seen(block, schema, 1).again.tolist() == [1, 2, 3, 4, -1]
+        assert pooled.seen_of(block, schema, 1).again.tolist() == [1, 2, 3, 4, -1]
 
     def test_a_successor_that_is_not_the_next_recorded_state_is_its_own(self) -> None:
         """Where the next record does not count, the successor's features are computed and not looked up."""

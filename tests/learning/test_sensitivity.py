@@ -25,6 +25,7 @@ from discretion.learning.counts import (
     TransitionCounts,
     VisitCounts,
 )
+from discretion.learning.horizon_vector import Outcomes
 from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Gram, Moment
 from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Discrete, Schema, Trajectories, Vector
@@ -163,6 +164,8 @@ def regressed(schema: Schema, features: maps.FeatureMap, part: str = EVERYONE, s
         value = TableValue(rng.uniform(-3, 3, features.states + 1))
     common = (schema, features, step, part)
     both: list[Statistic] = [Endings(schema)]
+    if isinstance(features, maps.Blocks):
+        both.append(Outcomes(replace(schema, outcome=True), features))
     if not isinstance(features, maps.Blocks):
         assert isinstance(value, TableValue)
         for weight, alpha in ((None, maps.ONE), (deviation, maps.ONE), (None, 2 * maps.ONE)):

@@ -1,11 +1,12 @@
-"""Pooled DP-VAPVI with a trace, from end to end, against the same recursion written down once more, patient by patient.
+"""Pooled DP-VAPVI with a trace, from end to end, against the same recursion written down once more, patient by patient;
+with rewards at every step, and with one outcome for each stay.
 
 The reference shares no code with the product but the public feature map and the public reference states.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +34,7 @@ GAMMA, TRACE, RADIUS, RIDGE, SUPPORT = 0.85, 0.8, 0.6, 0.1, 0.15
 LINE = Vector(("x",), ((-1.0, 1.0),))
 FEATURES = maps.Blocks(LINE, ACTIONS, ("1", "x"))
 SCHEMA = Schema(HORIZON, LINE, ACTIONS)
+EARNING_ONCE = replace(SCHEMA, outcome=True)
 CLOSE = 1e-4  # of weights: records and weights are on grids of 2⁻¹⁵ and 2⁻¹⁶, and the errors of six rounds add up
 
 Carried = Callable[[FloatArray, Any], FloatArray]  # a stay's own surprises, and which of its records followed → traced
@@ -55,6 +57,19 @@ def recorded() -> Trajectories:
     return Trajectories(SCHEMA, UNITS, [block])
 
 
+def with_outcomes() -> Trajectories:
+    """The same stays, of which those that end early earn nothing, and those that reach the horizon by their state, the
+    more the nearer x is to 1; what followed is known, unknown, or said to be the end."""
+    data, rng = recorded(), np.random.default_rng(6)
+    (block,) = data.blocks
+    reached = block.lengths == HORIZON
+    rewards, endings = np.zeros((HORIZON, UNITS)), np.where(reached, rng.integers(0, 3, UNITS), block.endings)
+    rewards[-1] = np.where(reached, rng.random(UNITS) < (1 + np.asarray(block.states)[-1, :, 0]) / 2, 0.0)
+    early = np.flatnonzero(~reached)
+    rewards[block.lengths[early] - 1, early] = 0.2
+    return Trajectories(EARNING_ONCE, UNITS, [replace(block, rewards=rewards, endings=endings)])
+
+
 @dataclass(frozen=True)
 class Stay:
     """The records of one patient whose successor is known."""
@@ -67,16 +82,45 @@ class Stay:
 
 
 def stays(data: Trajectories) -> list[Stay]:
+    """With outcomes the horizon's records are left out, and what `potential` rises by is earned."""
     (block,) = data.blocks
     found = []
     for unit in range(UNITS):
         length, ending = int(block.lengths[unit]), int(block.endings[unit])
+        if data.schema.outcome and length == HORIZON:
+            path = FEATURES.psi(np.asarray(block.states)[:, unit]) / 2**16
+            worth = potential(data)(path)
+            actions = np.asarray(block.actions, dtype=np.int64)[:-1, unit]
+            found.append(Stay(path[:-1], path[1:], actions, worth[1:] - worth[:-1], False))
+            continue
         path = np.concatenate([np.asarray(block.states)[:length, unit], np.asarray(block.final)[unit : unit + 1]])
         psi, known = FEATURES.psi(path) / 2**16, length - (ending == CUT)
         actions = np.asarray(block.actions, dtype=np.int64)[:known, unit]
         rewards = np.asarray(block.rewards)[:known, unit]
+        if data.schema.outcome:
+            worth = potential(data)(psi)
+            worth[-1] *= ending != ENDED
+            rewards = rewards + worth[1 : known + 1] - worth[:known]
         found.append(Stay(psi[:known], psi[1 : known + 1], actions, rewards, ending == ENDED))
     return found
+
+
+def regressed(data: Trajectories) -> tuple[float, FloatArray]:
+    """The mean outcome at the horizon, and a ridge regression of what differs from it."""
+    (block,) = data.blocks
+    reached = block.lengths == HORIZON
+    psi, outcome = FEATURES.psi(np.asarray(block.states)[-1, reached]) / 2**16, np.asarray(block.rewards)[-1, reached]
+    public = FEATURES.psi(maps.reference(LINE, 512)) / 2**16
+    one = np.linalg.solve(public.T @ public + 512e-6 * np.eye(2), public.sum(axis=0))
+    mean = 0.5 + float((psi @ one) @ (outcome - 0.5)) / float((psi @ one) @ (psi @ one))
+    centred = psi.T @ (outcome - 0.5) - (mean - 0.5) * psi.T @ (psi @ one)
+    weights = np.linalg.solve(psi.T @ psi + RIDGE * np.eye(2), centred)
+    return mean, weights
+
+
+def potential(data: Trajectories) -> Callable[[FloatArray], FloatArray]:
+    mean, weights = regressed(data)
+    return lambda rows: np.clip(mean + rows @ weights, 0.0, 1.0)
 
 
 def watkins(own: FloatArray, followed: Any) -> FloatArray:
@@ -94,7 +138,7 @@ class Reference:
     """The learner's recursion without noise; one group of steps."""
 
     def __init__(self, data: Trajectories, carried: Carried) -> None:
-        self.carried = carried
+        self.carried, self.possible = carried, (-1.0, 1.0) if data.schema.outcome else (0.0, HORIZON)
         self.stays = [stay for stay in stays(data) if len(stay.actions)]
         mean, square, ends = (
             sum(number(stay) for stay in self.stays) / UNITS
@@ -165,13 +209,12 @@ class Reference:
             history.append(self.weights)
             self.range = (-math.inf, math.inf)
             reached = np.sort(self._valued(self.public)[0])
-            low, high = np.clip((reached[10], reached[-11]), 0.0, HORIZON)  # without 2 % above and below
+            low, high = np.clip((reached[10], reached[-11]), *self.possible)  # without 2 % above and below
             self.range = (float(low), float(high))
         return np.asarray(np.mean(history[ROUNDS // 2 :], axis=0))
 
 
-@pytest.fixture(scope="module")
-def learned() -> FloatArray:
+def learned_from(data: Trajectories) -> FloatArray:
     parameters = vapvi_stationary.Parameters(
         FEATURES,
         rounds=ROUNDS,
@@ -183,10 +226,20 @@ def learned() -> FloatArray:
         trace=TRACE,
         shares=vapvi_stationary.SHARES,
     )
-    made = vapvi_stationary.learn(ZeroNoise(recorded()), Concentrated(Fraction(1)), parameters)
+    made = vapvi_stationary.learn(ZeroNoise(data), Concentrated(Fraction(1)), parameters)
     assert isinstance(made.rule, policy.Pooled)
     assert made.rule.groups[0].informed
     return made.rule.groups[0].weights
+
+
+@pytest.fixture(scope="module")
+def learned() -> FloatArray:
+    return learned_from(recorded())
+
+
+@pytest.fixture(scope="module")
+def learned_from_outcomes() -> FloatArray:
+    return learned_from(with_outcomes())
 
 
 def differently(change: Callable[[float, float], float], reach: int = 7) -> Carried:
@@ -228,3 +281,15 @@ class TestTrace:
     def test_another_trace_would_be_found_out(self, learned: FloatArray, wrong: str) -> None:
         other = Reference(recorded(), WRONG[wrong]).learn()
         assert np.abs(learned - other).max() > 5 * CLOSE
+
+    def test_and_so_they_are_where_stays_earn_by_their_outcome(self, learned_from_outcomes: FloatArray) -> None:
+        reference = Reference(with_outcomes(), watkins)
+        expected = reference.learn() + regressed(with_outcomes())[1]  # what the rest of a stay earns in all
+        assert learned_from_outcomes == pytest.approx(expected, abs=CLOSE)
+        assert 0.05 < reference.cut / (ROUNDS * UNITS) < 0.95
+
+    def test_outcomes_taken_for_rewards_of_their_step_would_be_found_out(
+        self, learned_from_outcomes: FloatArray
+    ) -> None:
+        other = Reference(replace(with_outcomes(), schema=SCHEMA), watkins).learn() + regressed(with_outcomes())[1]
+        assert np.abs(learned_from_outcomes - other).max() > 5 * CLOSE

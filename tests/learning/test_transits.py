@@ -98,11 +98,11 @@ def totals(measured: Sequence[Any], data: Trajectories) -> list[Any]:
 class TestNeverExceeded:
     @MAPS
     @PER_UNIT
-    @pytest.mark.parametrize("groups", [1, 2])
+    @pytest.mark.parametrize(("groups", "outcome"), [(1, False), (2, False), (2, True)])
     def test_no_replaced_patient_moves_a_statistic_further_than_it_says(
-        self, features: maps.Blocks, per_unit: int, groups: int
+        self, features: maps.Blocks, per_unit: int, groups: int, outcome: bool
     ) -> None:
-        rng, schema = np.random.default_rng([per_unit, groups]), schema_of(per_unit)
+        rng, schema = np.random.default_rng([per_unit, groups]), schema_of(per_unit, outcome=outcome)
         measured = [s for limit in (0.4, 3.0, np.nan) for s in statistics(features, schema, groups, limit)]
         for trial in range(20):
             patients = [wild(rng, per_unit, tame=trial % 2 == 0) for _ in range(3)]
@@ -179,8 +179,9 @@ class TestReached:
 
 class TestPurity:
     @MAPS
-    def test_sums_do_not_depend_on_order_or_blocks_or_company(self, features: maps.Blocks) -> None:
-        rng, schema = np.random.default_rng(3), schema_of(2)
+    @pytest.mark.parametrize("outcome", [False, True])
+    def test_sums_do_not_depend_on_order_or_blocks_or_company(self, features: maps.Blocks, outcome: bool) -> None:
+        rng, schema = np.random.default_rng(3), schema_of(2, outcome=outcome)
         measured = statistics(features, schema, 2)
         patients = [wild(rng, 2, tame=index % 3 == 0) for index in range(40)]
         together = totals(measured, dataset(schema, patients))
@@ -236,7 +237,7 @@ class TestMemory:
         many, wide = 10_000, maps.Blocks(VECTOR, ACTIONS, tuple(Hinge("b", (i + 1) / 5, "above") for i in range(40)))
         judged = transits.Judged(Schema(many, VECTOR, ACTIONS), wide, always(0), 1, 2.0)
         none, zero = np.zeros(many, dtype=np.int64), np.zeros((many, 40))
-        seen = transits.Visits(none, np.arange(many), none, zero[:, 0], none > 0, zero, zero, none, 1)
+        seen = transits.Visits(none, np.arange(many), none, zero[:, 0], none > 0, zero, zero, none, none > 0, 1)
         assert len(judged.taken(seen).rows) == many
         tracemalloc.start()
         try:

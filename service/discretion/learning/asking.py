@@ -38,4 +38,6 @@ def total_range(schema: Schema) -> tuple[float, float]:
     """What a trajectory's total can be, in rewards' widths."""
     if schema.total is not None:
         return schema.total[0] / schema.width, schema.total[1] / schema.width
+    if schema.outcome:  # one reward
+        return schema.low / schema.width, (schema.low + schema.width) / schema.width
     return schema.low * schema.horizon / schema.width, (schema.low + schema.width) * schema.horizon / schema.width

@@ -9,6 +9,9 @@ linear in public features ψ of the state. The policy may decide by the step, in
 4. A score of each patient, V₁(x₁) + Σ ω·ψᵀG⁻¹μ_h·(r + V_{h+1}(x′) − V_h(x)) over followed visits. Its mean is the
    value; errors of V count only as far as μ is wrong too.
 
+Where stays earn once, by their outcome, the horizon stands apart (`horizon_vector`): V_H is what they earn there, by
+their state, and the scores correct it where the policy was followed, by the features' Gram matrix at that step alone.
+
 **Guarantee.** Everything released is ρ-zCDP together for replacing one patient.
 
 **The interval** has, at 90 %, the sampling and privacy noise of the mean score, both measured; the share `DOUBT` of the
@@ -25,13 +28,23 @@ from typing import Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import asking, followed, fqe, judgements, outcomes, policy, transit_outcomes, transits
+from discretion.learning import (
+    asking,
+    followed,
+    fqe,
+    horizon_vector,
+    judgements,
+    outcomes,
+    policy,
+    transit_outcomes,
+    transits,
+)
 from discretion.learning import features as maps
 from discretion.learning.asking import Asker
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget
 from discretion.learning.fqe import Parameters
 from discretion.learning.judgements import Evaluation, Received
-from discretion.learning.pooled import group_of
+from discretion.learning.pooled import apart, group_of
 from discretion.learning.trajectories import FloatArray, Schema, Vector
 from discretion.learning.transits import Behaviour, Judged, Value
 
@@ -42,6 +55,7 @@ BOUND: Final = 6.0  # deviations of a reward to which one failure is cut
 # Added to a matrix before it is inverted, besides RIDGE, of the norm of its noise.
 VALUE_LIFT: Final = 0.2  # for values, whose errors the scores correct
 STEADY_LIFT: Final = 0.5  # for shares and for where the policy leads to, by which the scores are weighed
+OUTCOMES: Final = Fraction(1, 5)  # of the values' part, where stays earn by their outcome
 RIDGE: Final = 0.1  # visits: where there is no noise to speak of
 DOUBT: Final = 0.5  # how wrong μ may be
 COARSE: Final = 1.1  # deviations of totals that a value linear in the columns alone may be wrong by
@@ -119,11 +133,18 @@ def _judged(schema: Schema, parameters: Parameters, judging: policy.Policy | Non
     return Judged(schema, parameters.features, judging, parameters.time_groups)
 
 
+def _rounds(schema: Schema, parameters: Parameters) -> int:
+    return min(parameters.value_rounds, schema.horizon - apart(schema))
+
+
 def _values_plan(judged: Judged, rounds: int) -> fqe.Plan:
+    outcome = OUTCOMES if apart(judged.schema) else Fraction(0)
+    first: fqe.Plan = [(horizon_vector.Outcomes(judged.schema, judged.features), outcome)] if outcome else []
     turns = [transit_outcomes.Targets(judged, round=turn) for turn in range(rounds)]
     return [
-        (transit_outcomes.Moves(judged), Fraction(1, 2)),
-        *((turn, Fraction(1, 2 * rounds)) for turn in turns),
+        *first,
+        (transit_outcomes.Moves(judged), (1 - outcome) / 2),
+        *((turn, (1 - outcome) / (2 * rounds)) for turn in turns),
     ]
 
 
@@ -138,7 +159,7 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
         [(transits.Followed(judged), one)],
         [(transits.Everyone(judged), Fraction(1, 3)), (transits.Actions(judged), Fraction(2, 3))],
         [(transit_outcomes.Starts(judged), one)],
-        _values_plan(judged, min(parameters.value_rounds, schema.horizon)),
+        _values_plan(judged, _rounds(schema, parameters)),
         [(outcomes.ScoreSizes(score), one)],
         [(score, one)],
     ]
@@ -162,12 +183,24 @@ def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: 
     asked = queries(schema, units, privacy, parameters)
     asker = Asker(curator, {query.statistic.name: query.share for query in asked})
     judged = _judged(schema, parameters, judging)
+    earned = _outcomes(asker, judged)
+    if earned is not None:
+        one = _one(judged.features)
+        judged = replace(judged, potential=earned.value(schema, one, RIDGE + VALUE_LIFT * earned.noise))
     sizing = asker.ask(transits.UnitSizes(judged))
     received = judgements.received_of(asker)
     sizes = _mean_sizes(asker, sizing, received)
     judged = replace(judged, limit=LIMIT * sizes.features)
     judged = replace(judged, behaviour=_behaviour(asker, judged))
-    return _Estimator(asker, judged, sizes, received, parameters).judgement()
+    return _Estimator(asker, judged, sizes, received, parameters, earned).judgement()
+
+
+def _outcomes(asker: Asker, judged: Judged) -> horizon_vector.Released | None:
+    """What stays earn at a horizon that stands apart."""
+    if not apart(asker.schema):
+        return None
+    answer = asker.ask(horizon_vector.Outcomes(asker.schema, judged.features))
+    return horizon_vector.Released.of(answer.values, answer.event.scale)
 
 
 def _mean_sizes(asker: Asker, answer: Answer, received: Received) -> _MeanSizes:
@@ -176,7 +209,8 @@ def _mean_sizes(asker: Asker, answer: Answer, received: Received) -> _MeanSizes:
     visits = max(found[0], 2 * floor, 1.0)
     several = [min(max(value / asker.schema.horizon, 1.0), visits) for value in found[3:]]
     length = visits / math.prod(several)
-    reward = min(max(received.mean / length, -1.0), 1.0)
+    # Gains towards an outcome are of either sign, and next to nothing on average.
+    reward = 0.0 if apart(asker.schema) else min(max(received.mean / length, -1.0), 1.0)
     variance = max(max(found[2], floor) / visits - reward**2, 1e-4)
     return _MeanSizes(length, min(max(found[1], 2 * floor, 0.05), visits), reward, math.sqrt(min(variance, 0.25)))
 
@@ -217,17 +251,25 @@ class _Estimator:
     """Holds released numbers only; g groups of steps, p features."""
 
     def __init__(
-        self, asker: Asker, judged: Judged, sizes: _MeanSizes, received: Received, parameters: Parameters
+        self,
+        asker: Asker,
+        judged: Judged,
+        sizes: _MeanSizes,
+        received: Received,
+        parameters: Parameters,
+        earned: horizon_vector.Released | None,
     ) -> None:
         self.asker, self.judged, self.sizes, self.received, self.parameters = asker, judged, sizes, received, parameters
-        schema = asker.schema
-        self.groups, self.horizon = group_of(schema, judged.groups), schema.horizon
-        self.rounds = min(parameters.value_rounds, schema.horizon)
+        self.groups, self.horizon, self.earned = judged.step_groups, asker.schema.horizon, earned
+        self.rounds = _rounds(asker.schema, parameters)
         gram = asker.ask(transits.Followed(judged))
         self.gram, self.noise = gram.values * judged.limit, noise_norm(gram) * judged.limit
         self.inverse = np.stack([_inverse(each, RIDGE + VALUE_LIFT * self.noise) for each in self.gram])
         self.values, self.unsure = self._values()
         self.occupancy, self.steady = self._occupancy()
+        if earned is not None:  # of the last group, the horizon
+            last = _inverse(earned.gram, RIDGE + STEADY_LIFT * earned.noise)
+            self.gram, self.steady = np.concatenate([self.gram, earned.gram[None]]), np.append(self.steady, [last], 0)
 
     def _range(self, steps: int) -> tuple[float, float]:
         low, high = asking.total_range(self.asker.schema)
@@ -238,21 +280,24 @@ class _Estimator:
         """V of each step and of the end, and the deviation of the noise in the last round's sums."""
         weights = np.zeros((self.horizon + 1, self.judged.features.width))
         found, unsure = [Value(0.0, weights[-1], 0.0, 0.0)], 0.0
+        if self.judged.potential is not None:
+            found.append(self.judged.potential)
+            weights[-2] = self.judged.potential.weights
         radius = EARNED * self.sizes.deviation * math.sqrt(self.judged.limit)
         shared = {"centre": self.sizes.reward, "bound": BOUND * self.sizes.deviation, "radius": radius}
         for turn in range(self.rounds):
-            step = self.horizon - 1 - turn
+            step = self.horizon - len(found)
             group = int(self.groups[step])
             asked = transit_outcomes.Targets(self.judged, found[-1], group, round=turn, **shared)
             answer = self.asker.ask(asked)
             unsure = asking.deviation(answer) * radius
             weights[step] = weights[step + 1] + self.inverse[group] @ (answer.values * radius)
-            found.append(Value(found[-1].base + self.sizes.reward, weights[step], *self._range(turn + 1)))
+            found.append(Value(found[-1].base + self.sizes.reward, weights[step], *self._range(self.horizon - step)))
         return (*reversed(self._extrapolated(weights, found[-1])), *reversed(found)), unsure
 
     def _extrapolated(self, weights: FloatArray, first: Value) -> list[Value]:
         """Beyond the rounds, whose weights (H + 1, p) are given: what one adds, shrinking on as it did last."""
-        step, found = self.horizon - self.rounds, [first]
+        step, found = self.horizon - self.rounds - apart(self.asker.schema), [first]
         if step <= 0:
             return []
         last, before = weights[step] - weights[step + 1], weights[step + 1] - weights[step + 2]
@@ -291,10 +336,18 @@ class _Estimator:
         scores = transit_outcomes.Scores(self.judged, self.values, weights * units, self._expected())
         score = judgements.mean_score(self.asker, scores, self._scale(weights * units))
         share = self._supported(weights, score.quarters[1] - score.unsure)
-        noise = DOUBT * self.unsure * math.sqrt(float((weights**2).sum()))
+        noise = DOUBT * self._noise(weights)
         half = score.spread(noise)
         half += score.doubted(DOUBT) + self._allowance(share, score.value)
         return judgements.scaled(self.asker.schema, score.value, half, self.received, share)
+
+    def _noise(self, weights: FloatArray) -> float:
+        """Of the values, on the way from the first step to the end."""
+        if self.earned is None or self.judged.potential is None:
+            return self.unsure * math.sqrt(float((weights**2).sum()))
+        slopes = float((self.judged.potential.weights**2).sum())
+        last = self.earned.deviation**2 * (1 + slopes) * float((weights[-1] ** 2).sum())
+        return math.sqrt(self.unsure**2 * float((weights[:-1] ** 2).sum()) + last)
 
     def _expected(self) -> float:
         """What the values say of the patients' start."""

@@ -5,7 +5,6 @@ For replacing one unit, X and Y being the two contributions, whatever the number
 * Gram: X and Y are positive semidefinite with ‖X‖_F, ‖Y‖_F ≤ c, and so ⟨X, Y⟩ ≥ 0: ‖X − Y‖_F² ≤ 2c².
 * residuals: ‖X‖, ‖Y‖ ≤ 1 in units of the radius, so ‖X − Y‖₂² ≤ 4. They are measured after a released linear map (one
   for each cell), whatever it is: it is applied to a unit's own sums, and the norm is checked after it.
-* averages: X and Y lie in [0, 1]³, so ‖X − Y‖₂² ≤ 3.
 
 A unit is weighted by w = min(1, c/‖M‖_F), M = Σφφᵀ over all its records. The weight enters as √w·φ *before* that is put
 on the grid, and then the norm of what will be summed is checked in integers and the unit shrunk until it passes:
@@ -25,19 +24,25 @@ from numpy.typing import NDArray
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import sums
-from discretion.learning.pooled_values import Value
+from discretion.learning.pooled_values import StateValue, Value
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
 from discretion.privacy import events
 
 _RECORDS: Final = 2**13  # whose features are looked at together: what bounds the memory
 _CHUNK: Final = 1024  # records evaluated at once: what fits the cache
 _SUMMED: Final = 22  # bits of a unit's sums before they are mapped: multiples of 2⁻¹⁶ up to 2⁶
-_UNIT: Final = 2**20  # steps of a shortened vector's grid in its radius
+UNIT: Final = 2**20  # steps of a shortened vector's grid in its radius
 _RESIDUAL: Final = 2**15  # steps of a residual's grid in its bound
 _STEPS: Final = 6  # whose news a trace carries
 _LONGEST: Final = 2**18  # records of a unit, so that its sums stay below 2⁵³
 _FAR: Final = 2.0**100  # of what is handed to the curator, so that no square leaves the range of float64
 _MARGIN: Final = 1 - 2.0**-12  # so that truncation rarely lengthens a contribution beyond its bound
+
+
+def apart(schema: Schema) -> bool:
+    """Whether the horizon's records stand apart: what trajectories earn there, by their outcome, they earn at no other
+    step, so pooled over steps it would be lost or be taken for what a state always pays (see `horizon_vector`)."""
+    return schema.outcome and schema.horizon > 1
 
 
 def group_of(schema: Schema, groups: int) -> IntArray:  # (H,)
@@ -51,7 +56,7 @@ def same_states(one: NDArray[np.generic], other: NDArray[np.generic]) -> BoolArr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Seen:
+class Seen:
     """All records of some units, sorted by unit and then by cell (group of steps, action)."""
 
     units: IntArray  # (R,) 0 … U−1
@@ -66,16 +71,16 @@ class _Seen:
     owner: IntArray  # (S,) whose it is
     count: int  # U
 
-    def pieces(self, at_once: int) -> Iterator["_Seen"]:
+    def pieces(self, at_once: int) -> Iterator["Seen"]:
         """Whole units, not too many at a time."""
         for first in range(0, self.count, at_once):
             yield self._of(first, min(first + at_once, self.count))
 
-    def _of(self, first: int, last: int) -> "_Seen":
+    def _of(self, first: int, last: int) -> "Seen":
         low, high = np.searchsorted(self.units, (first, last))
         runs = slice(*np.searchsorted(self.owner, (first, last)))
         again = self.again[low:high]  # of the same unit
-        return _Seen(
+        return Seen(
             self.units[low:high] - first,
             self.cells[low:high],
             self.states[low:high],
@@ -90,14 +95,14 @@ class _Seen:
         )
 
 
-def _seen(block: Bounded, schema: Schema, groups: int) -> _Seen:
+def seen_of(block: Bounded, schema: Schema, groups: int) -> Seen:
     """Records without a known successor are left out: pooled over steps, the horizon is not like everyone's end."""
     steps: list[Records] = []
-    for step in range(schema.horizon):
+    for step in range(schema.horizon - apart(schema)):
         records = block.records(step)
         steps.append(records.only(records.known))
     group, sizes = group_of(schema, groups), [len(records.rows) for records in steps]
-    later = np.append(group[1:], group[-1])
+    group, later = group[: len(steps)], np.append(group[1:], group[-1])[: len(steps)]
     rows = np.concatenate([records.rows for records in steps])
     present, units = np.unique(block.positions[rows], return_inverse=True)
     cells = np.repeat(group, sizes) * schema.actions + np.concatenate([records.actions for records in steps])
@@ -110,7 +115,7 @@ def _seen(block: Bounded, schema: Schema, groups: int) -> _Seen:
     def column(name: str) -> NDArray[np.generic]:
         return np.concatenate([getattr(records, name) for records in steps])[order]
 
-    return _Seen(
+    return Seen(
         units,
         cells,
         column("states"),
@@ -164,7 +169,7 @@ def _frobenius(psi: FloatArray, starts: IntArray, owner: IntArray, count: int, s
     return square
 
 
-def _weighted(seen: _Seen, psi: FloatArray, clip: Fraction, longest: int) -> _Weighted:
+def _weighted(seen: Seen, psi: FloatArray, clip: Fraction, longest: int) -> _Weighted:
     """Units shortened so that ‖M‖_F ≤ clip, checked in integers; `longest` is the most records a unit can have."""
     shift = longest.bit_length() + 2
     limit = int(clip * 2 ** (2 * maps.BITS - shift)) ** 2
@@ -182,7 +187,7 @@ def _weighted(seen: _Seen, psi: FloatArray, clip: Fraction, longest: int) -> _We
 
 
 @dataclass(frozen=True, eq=False)
-class _Pooled:
+class Pooled:
     """What the pooled statistics share."""
 
     schema: Schema
@@ -195,10 +200,9 @@ class _Pooled:
 
     def __post_init__(self) -> None:
         maps.check(self.features, self.schema)
-        if self.schema.horizon * self.schema.per_unit > _LONGEST:
+        if self.longest > _LONGEST:
             raise errors.ProblemTooLarge(
-                f"A patient may have {self.schema.horizon * self.schema.per_unit} records; "
-                f"{_LONGEST} at most can be summed exactly."
+                f"A patient may have {self.longest} records; {_LONGEST} at most can be summed exactly."
             )
         if not 1 <= self.groups <= self.schema.horizon:
             raise errors.InvalidParameter(
@@ -209,18 +213,34 @@ class _Pooled:
     def cells(self) -> int:
         return self.groups * self.schema.actions
 
-    def _pieces(self, block: Bounded) -> Iterator[tuple[_Seen, FloatArray, _Weighted]]:
-        longest = self.schema.horizon * self.schema.per_unit
-        for seen in _seen(block, self.schema, self.groups).pieces(max(1, _RECORDS // longest)):
-            psi = np.ascontiguousarray(self.features.psi(seen.states))
-            yield seen, psi, _weighted(seen, psi, self.clip, longest)
+    @property
+    def longest(self) -> int:
+        return self.schema.horizon * self.schema.per_unit
+
+    def pieces(self, block: Bounded) -> Iterator[tuple[Seen, FloatArray]]:
+        for seen in seen_of(block, self.schema, self.groups).pieces(max(1, _RECORDS // self.longest)):
+            yield seen, np.ascontiguousarray(self.features.psi(seen.states))
+
+    def check_potential(self, potential: StateValue | None) -> None:
+        if potential is not None and potential.weights.shape != (self.features.width,):
+            raise errors.InvalidParameter("The potential handed to the curator does not fit the feature map.")
+
+    def gains(self, seen: Seen, psi: FloatArray, potential: StateValue | None) -> FloatArray:  # (R,)
+        """Rewards over their width, and what a potential rises by; the end is worth 0."""
+        reward = seen.rewards - self.schema.idle
+        if potential is None:
+            return reward
+        here, rest = potential.of(psi), np.flatnonzero(seen.again < 0)
+        there = here[seen.again]
+        there[rest] = potential.of(self.features.psi(seen.successors[rest]))
+        return np.asarray(reward + np.where(seen.ended, 0.0, there) - here)
 
     def finish(self, partial: IntArray) -> IntArray:
         return partial
 
 
 @dataclass(frozen=True, eq=False)
-class Gram(_Pooled):
+class Gram(Pooled):
     """Σ w·φφᵀ, a (p, p) matrix for each group of steps and action."""
 
     resolution = Fraction(1, maps.ONE**2)
@@ -242,19 +262,21 @@ class Gram(_Pooled):
         return np.zeros(self.shape, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for seen, _, weighted in self._pieces(block):
+        for seen, psi in self.pieces(block):
+            weighted = _weighted(seen, psi, self.clip, self.longest)
             for cell in range(self.cells):
-                psi = weighted.psi[seen.cells == cell]
-                partial[cell] += sums.exact_product(psi, psi, maps.ONE, maps.ONE)
+                mine = weighted.psi[seen.cells == cell]
+                partial[cell] += sums.exact_product(mine, mine, maps.ONE, maps.ONE)
 
 
 @dataclass(frozen=True, eq=False)
-class Residuals(_Pooled):
+class Residuals(Pooled):
     """Σ over units of R·Σ w·φ·e shortened to norm 1, in units of bound·radius; e = clip(δ/bound, ±1).
 
     δ = r + γV(x′) − Q̃, and if the next recorded action is the one that V is of, γ·trace times its own is added
     (Watkins 1989), so that its news need not wait for a later round. r is the declared reward over its width, so that
-    the end is worth 0. `values`, `bound` and `roots` (R) were released before, or are not needed in a plan.
+    the end is worth 0; what a potential rises by is earned too. `values`, `potential`, `bound` and `roots` (R) were
+    released before, or are not needed in a plan.
     """
 
     radius: float = 1.0
@@ -264,13 +286,15 @@ class Residuals(_Pooled):
     bound: float = 1.0
     values: tuple[Value, ...] = ()
     roots: FloatArray | None = None  # (cells, p, p), put on their grid; None: left as they are
+    potential: StateValue | None = None
 
-    resolution = Fraction(1, _UNIT)
+    resolution = Fraction(1, UNIT)
     symmetric = False
     squared_sensitivity = Fraction(4)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check_potential(self.potential)
         fits = all(value.score.weights.shape == (self.schema.actions, self.features.width) for value in self.values)
         if not fits or len(self.values) not in (0, self.groups):
             raise errors.InvalidParameter("The values handed to the curator do not fit the feature map.")
@@ -290,13 +314,13 @@ class Residuals(_Pooled):
         return (self.cells, self.features.width)
 
     def largest(self, units: int) -> int:
-        return units * _UNIT
+        return units * UNIT
 
     def partial(self) -> IntArray:
         return np.zeros(self.shape, dtype=np.int64)
 
-    def _errors(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,) within ±1
-        reward = seen.rewards - self.schema.idle
+    def _errors(self, seen: Seen, psi: FloatArray) -> FloatArray:  # (R,) within ±1
+        reward = self.gains(seen, psi, self.potential)
         following, followed = self._following(seen, psi)
         found = own = reward + self.discount * following - self._predicted(seen, psi)
         for _ in range(_STEPS if self.trace else 0):  # where nothing is followed, nobody else's number is looked at
@@ -304,7 +328,7 @@ class Residuals(_Pooled):
         scaled = found / self.bound
         return np.minimum(np.maximum(np.where(np.isnan(scaled), 0.0, scaled), -1.0), 1.0)
 
-    def _following(self, seen: _Seen, psi: FloatArray) -> tuple[FloatArray, BoolArray]:  # (R,) each
+    def _following(self, seen: Seen, psi: FloatArray) -> tuple[FloatArray, BoolArray]:  # (R,) each
         """What the next state is worth, and whether the next recorded action is the one that makes it so."""
         value, followed, known = np.zeros(len(psi)), np.zeros(len(psi), dtype=np.bool_), seen.again >= 0
         rest = np.flatnonzero(~known)
@@ -317,7 +341,7 @@ class Residuals(_Pooled):
             value[rest[few]], _ = _by_chunks(released, other, few)
         return np.where(seen.ended, 0.0, value), followed & ~seen.ended
 
-    def _predicted(self, seen: _Seen, psi: FloatArray) -> FloatArray:  # (R,)
+    def _predicted(self, seen: Seen, psi: FloatArray) -> FloatArray:  # (R,)
         value = np.zeros(len(psi))
         for group, released in enumerate(self.values):
             for action in range(self.schema.actions):
@@ -338,14 +362,15 @@ class Residuals(_Pooled):
         return mapped * (1.0 / maps.ONE)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for seen, psi, weighted in self._pieces(block):
+        for seen, psi in self.pieces(block):
             if not len(seen.starts):
                 continue
+            weighted = _weighted(seen, psi, self.clip, self.longest)
             error = sums.whole(self._errors(seen, psi) * weighted.root * _RESIDUAL, _RESIDUAL)
             summed = np.add.reduceat(weighted.psi * error[:, None], seen.starts, axis=0)  # exact: integers below 2⁵³
             cells = seen.cells[seen.starts]
-            mapped = np.nan_to_num(self._mapped(summed, cells) * (_UNIT / self.radius))
-            vectors = sums.shortened(np.clip(mapped, -_FAR, _FAR), seen.owner, _UNIT)
+            mapped = np.nan_to_num(self._mapped(summed, cells) * (UNIT / self.radius))
+            vectors = sums.shortened(np.clip(mapped, -_FAR, _FAR), seen.owner, UNIT)
             for cell in range(self.cells):
                 partial[cell] += vectors[cells == cell].sum(axis=0).astype(np.int64)
 
@@ -356,35 +381,3 @@ def _by_chunks(value: Value, psi: FloatArray, rows: IntArray) -> tuple[FloatArra
         part = slice(start, start + _CHUNK)
         found[part], best[part] = value.best(psi[rows[part]])
     return found, best
-
-
-@dataclass(frozen=True, eq=False)
-class RewardsAndEnds:
-    """Each unit's mean scaled reward, its mean square, and the share of its records that are its end, all in [0, 1]."""
-
-    schema: Schema
-
-    part = events.EVERYONE
-    symmetric = False
-    absolute_sensitivity = None
-    resolution = Fraction(1, _UNIT)
-    shape = (3,)
-    squared_sensitivity = Fraction(3)
-    name = "mean reward, mean squared reward and share of last steps of a patient"
-
-    def largest(self, units: int) -> int:
-        return units * _UNIT
-
-    def partial(self) -> IntArray:
-        return np.zeros(3, dtype=np.int64)
-
-    def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        seen = _seen(block, self.schema, 1)
-        count = np.maximum(np.bincount(seen.units, minlength=seen.count), 1)
-        for index, numbers in enumerate((seen.rewards, seen.rewards * seen.rewards, seen.ended)):
-            whole = np.trunc(numbers * _UNIT)
-            total = np.bincount(seen.units, weights=whole, minlength=seen.count).astype(np.int64)
-            partial[index] += int((total // count).sum())
-
-    def finish(self, partial: IntArray) -> IntArray:
-        return partial

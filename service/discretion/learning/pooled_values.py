@@ -63,6 +63,25 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
+class StateValue:
+    """V(x) = clip(base + ψᵀw) within what is possible; the end is worth nothing."""
+
+    base: float
+    weights: FloatArray  # (p,), put on their grid
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", on_grid(self.weights))
+
+    def predicted(self, psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
+        return self.base + (psi @ self.weights) * (1.0 / ONE)
+
+    def of(self, psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
+        return np.minimum(np.maximum(self.predicted(psi), self.low), self.high)
+
+
+@dataclass(frozen=True, eq=False)
 class Value:
     """V(x) = max of Q̃(x, a) over the supported actions, within the range it has over public states."""
 

@@ -108,7 +108,7 @@ class Scores(transits.Summed):
     mean V₁(x₁); s the part of its score's weight that supported decisions have, over that of all steps, cut likewise.
 
     A score is the mean V₁(x₁) of a unit's trajectories + Σ over followed visits taken of Σ_h ω·ψᵀu_h·(r + V_{h+1}(x′) −
-    V_h(x)), h being the steps of the visit's group.
+    V_h(x)), h being the steps of the visit's group; + the mean of that over those at a horizon that stands apart.
     """
 
     values: tuple[transits.Value, ...] = ()  # H + 1, the last of the end
@@ -126,7 +126,7 @@ class Scores(transits.Summed):
 
     def parts(self, seen: transits.Visits) -> tuple[FloatArray, FloatArray, FloatArray]:  # (U,) each
         """Of each unit, in steps of the grid: the score, V₁(x₁), and s."""
-        taken = self.judged.taken(seen)
+        taken = self.judged.taken(seen).and_then(self.judged.at_horizon(seen))
         rows = taken.rows
         part, known = self._summed(taken)
         began = np.flatnonzero(seen.starts)
@@ -140,10 +140,10 @@ class Scores(transits.Summed):
 
     def _summed(self, taken: transits.WeightedVisits) -> tuple[FloatArray, FloatArray]:  # (T,) each
         seen, rows = taken.visits, taken.rows
-        groups = group_of(self.schema, self.judged.groups)
+        groups = self.judged.step_groups
         part, total = np.zeros(len(rows)), np.zeros(len(rows))
         exact = np.zeros((self.schema.horizon, self.width)) if self.weights is None else on_grid(self.weights)
-        for group in range(self.judged.groups):
+        for group in range(int(groups[-1]) + 1):
             own = np.flatnonzero(groups[seen.steps[rows]] == group)
             part[own], total[own] = self._group(seen, rows[own], np.flatnonzero(groups == group), exact)
         support = np.minimum(self.schema.actions * taken.shares, 1.0)

@@ -20,7 +20,7 @@ or sums of integers below 2⁵³.
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -31,7 +31,8 @@ from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import followed, sums
 from discretion.learning.policy import Policy
-from discretion.learning.pooled import group_of, same_states
+from discretion.learning.pooled import apart, group_of, same_states
+from discretion.learning.pooled_values import StateValue
 from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
 from discretion.learning.values import on_grid
 
@@ -44,11 +45,15 @@ MAX_NUMBERS: Final = 2**23  # features of all the records that one unit may have
 _RECORDS: Final = 2**15  # whose features are looked at together, if every unit has all it may
 _ENTRIES: Final = 2**22  # numbers held at once in an array. Neither depends on what a unit has: memory tells nothing
 _SHORT: Final = 1 - 2.0**-40  # so that a rounded root is never too long
+_WEIGHED: Final = ("rows", "weights", "shares")
+
+Value = StateValue
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Visits:
-    """The records of a block with a known successor, by unit, then by trajectory, then by step."""
+    """The records of a block with a known successor, by unit, then by trajectory, then by step. Where the horizon
+    stands apart, its records are among them, whatever followed, and end there."""
 
     units: IntArray  # (R,) 0 … U−1, ascending
     steps: IntArray  # (R,)
@@ -58,6 +63,7 @@ class Visits:
     psi: FloatArray  # (R, p) integers
     following: FloatArray  # (R, p) of the successor; 0 at the end
     decided: IntArray  # (R,) the judged policy's action
+    last: BoolArray  # (R,) at a horizon that stands apart
     count: int  # U
 
     @property
@@ -88,25 +94,6 @@ class Behaviour:
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
-    """V_h(x) = clip(base + ψᵀw) within what is possible; the end is worth nothing."""
-
-    base: float
-    weights: FloatArray  # (p,), put on their grid
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", on_grid(self.weights))
-
-    def predicted(self, psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
-        return self.base + (psi @ self.weights) * (1.0 / maps.ONE)
-
-    def of(self, psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
-        return np.minimum(np.maximum(self.predicted(psi), self.low), self.high)
-
-
-@dataclass(frozen=True, eq=False)
 class Judged:
     """The judged policy on its map, and what was released so far about who follows it."""
 
@@ -116,16 +103,30 @@ class Judged:
     groups: int = 1  # of steps in which it decides alike
     limit: float = 1.0  # L
     behaviour: Behaviour | None = None
+    potential: Value | None = None  # what is earned at a horizon that stands apart, by the state there
 
     def __post_init__(self) -> None:
         maps.check(self.features, self.schema)
         if self.schema.horizon * self.schema.per_unit > _LONGEST:
             raise errors.ProblemTooLarge(f"A patient may have {_LONGEST} records at most to be summed exactly.")
+        if self.potential is not None and self.potential.weights.shape != (self.features.width,):
+            raise errors.InvalidParameter("The potential handed to the curator does not fit the feature map.")
+
+    @property
+    def step_groups(self) -> IntArray:  # (H,)
+        """The group of each step; a horizon that stands apart is the last group, by itself."""
+        found = group_of(self.schema, self.groups)
+        if apart(self.schema):
+            found[-1] = self.groups
+        return found
 
     def pieces(self, block: Bounded) -> Iterator[Visits]:
         """The visits of whole units, not too many at a time. One whose successor nobody recorded is left out: pooled
         over steps, the horizon is no end like others."""
         steps = [records.only(records.known) for records in map(block.records, range(self.schema.horizon))]
+        if apart(self.schema):
+            last = block.records(self.schema.horizon - 1)
+            steps[-1] = replace(last, ended=np.ones_like(last.ended))
         rows = np.concatenate([records.rows for records in steps])
         moment = np.repeat(np.arange(len(steps)), [len(records.rows) for records in steps])
         order = np.lexsort((moment, rows, block.positions[rows]))
@@ -152,6 +153,7 @@ class Judged:
             psi,
             np.where(ended[:, None], 0.0, self._following(rows, states, successors, psi)),
             decided,
+            apart(self.schema) & (moment == self.schema.horizon - 1),
             int(units.max(initial=-1)) + 1,
         )
 
@@ -166,16 +168,33 @@ class Judged:
         return found
 
     def everyone(self, seen: Visits) -> BoolArray:  # (R,)
-        return within(seen.units, seen.sizes, np.ones(len(seen.units), dtype=np.bool_), self.limit)
+        return within(seen.units, seen.sizes, ~seen.last, self.limit)
+
+    def _weights(self, seen: Visits) -> tuple[IntArray, FloatArray]:  # (R,) each
+        """ω in steps of its grid, up to MOST, and the shares of doctors it comes from."""
+        shares = np.ones(len(seen.units)) if self.behaviour is None else self.behaviour.of(seen.psi, seen.decided)
+        return np.trunc(_FINE / shares).astype(np.int64), shares
 
     def taken(self, seen: Visits) -> "WeightedVisits":
         """Those that followed the policy, each with its weight."""
-        follows = seen.decided == seen.actions
-        shares = np.ones(len(follows)) if self.behaviour is None else self.behaviour.of(seen.psi, seen.decided)
-        whole = np.trunc(_FINE / shares).astype(np.int64)  # up to MOST
+        follows, (whole, shares) = (seen.decided == seen.actions) & ~seen.last, self._weights(seen)
         chosen = within(seen.units, (seen.sizes // _FINE + 1) * whole, follows, self.limit)  # below 2³⁵ each
         rows = np.flatnonzero(chosen)
         return WeightedVisits(seen, rows, whole[rows] / _FINE, shares[rows])
+
+    def at_horizon(self, seen: Visits) -> "WeightedVisits":
+        """The same of a horizon that stands apart: each unit's mean, so over the number of its visits there."""
+        whole, shares = self._weights(seen)
+        rows = np.flatnonzero((seen.decided == seen.actions) & seen.last)
+        many = np.bincount(seen.units[seen.last], minlength=seen.count)[seen.units[rows]]
+        return WeightedVisits(seen, rows, whole[rows] / (_FINE * many), shares[rows])
+
+    def gains(self, seen: Visits) -> FloatArray:  # (R,)
+        """The rewards; with a potential, what it rises by too."""
+        if self.potential is None:
+            return seen.rewards
+        later = np.where(seen.ended, 0.0, self.potential.of(seen.following))
+        return np.asarray(seen.rewards + later - self.potential.of(seen.psi))
 
 
 def runs(owners: IntArray, most: int) -> Iterator[tuple[IntArray, slice]]:
@@ -202,6 +221,10 @@ class WeightedVisits:
     rows: IntArray  # (T,) which of them
     weights: FloatArray  # (T,) ω
     shares: FloatArray  # (T,) of doctors who act so there, about
+
+    def and_then(self, other: "WeightedVisits") -> "WeightedVisits":
+        joined = (np.concatenate([getattr(each, name) for each in (self, other)]) for name in _WEIGHED)
+        return WeightedVisits(self.visits, *joined)
 
 
 def positive(released: float) -> float:
@@ -261,9 +284,11 @@ class UnitSizes(Summed):
 
     def gather(self, seen: Visits, partial: IntArray) -> None:
         share = ONE // (self.schema.horizon * self.schema.per_unit)
-        partial[0] += len(seen.units) * share
-        partial[1] += int(np.trunc(seen.sizes * (share / maps.ONE**2)).sum())
-        partial[2] += int(np.trunc(np.minimum(seen.rewards**2, 1.0) * share).sum())
+        pooled = ~seen.last
+        partial[0] += int(pooled.sum()) * share
+        partial[1] += int(np.trunc(seen.sizes[pooled] * (share / maps.ONE**2)).sum())
+        square = np.nan_to_num(self.judged.gains(seen)[pooled] ** 2)  # of a potential that is no number
+        partial[2] += int(np.trunc(np.minimum(square, 1.0) * share).sum())
         partial[3:] += int(seen.starts.sum()) * (ONE // self.schema.per_unit)
 
 

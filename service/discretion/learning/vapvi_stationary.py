@@ -36,6 +36,8 @@ a patient's whole trajectory and bound it as a whole.
   summed residuals do not pass 2.25 times what noise alone would make (more where they are few), it is the action taken
   most often, labelled `fallback`. Where n√ρ/A is below 30, nearly all of the budget goes to what is taken most often:
   there is too little to learn more from.
+* Where a stay earns once, by its outcome, what stays earn at the horizon is first regressed on their state there, with
+  a fifth of what residuals would have. Values are then of what that rises by from step to step (`horizon_vector`).
 * No variances are estimated: under privacy they cost more than they give.
 * Nothing is claimed about the value of the policy: shortening patients biases the regression.
 """
@@ -48,10 +50,10 @@ from typing import Any, Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, policy, pooled, vapvi
+from discretion.learning import averages, checks, horizon_vector, policy, pooled, vapvi
 from discretion.learning import features as maps
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget, event_of
-from discretion.learning.pooled_values import Score, Value
+from discretion.learning.pooled_values import Score, StateValue, Value
 from discretion.learning.trajectories import FloatArray, Schema, Vector
 from discretion.privacy import events
 
@@ -72,6 +74,8 @@ _FLOOR: Final = 0.35  # of the norm of the Gram matrix's noise: where eigenvalue
 _SMOOTH: Final = 0.5  # of the norm of the noise: the ridge of the shares' regression, to tell what is supported
 _COPIED: Final = 0.2  # the same, to tell what is done most often: a frequent action is flattered by a larger one
 _SIGNAL: Final = 4.0  # standard deviations by which residuals must pass noise alone
+_OUTCOMES: Final = Fraction(1, 5)  # of the residuals' part, where a stay earns by its outcome
+_LIFT: Final = 0.5  # of the norm of the noise of outcomes' Gram matrix: the ridge of their regression
 _EXCESS: Final = 1.25  # and by what part of it: below, most of what would decide is noise
 
 
@@ -112,6 +116,11 @@ def check(schema: Schema, parameters: Parameters) -> None:
     maps.check(parameters.features, schema)
     if parameters.time_groups > schema.horizon:
         raise errors.InvalidParameter(f"time_groups can be at most the {schema.horizon} steps of the horizon.")
+    if pooled.apart(schema) and 2 * parameters.time_groups > max(schema.horizon, 2):
+        raise errors.InvalidParameter(
+            f"With outcomes, time_groups can be at most {max(schema.horizon // 2, 1)}: the last step has no dynamics, "
+            "so its group needs another step."
+        )
 
 
 def _loosened(units: int, privacy: Concentrated) -> float:
@@ -151,9 +160,16 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     assert discount is not None
     assert shares is not None
     shared = (parameters.features, parameters.time_groups, Fraction(clip).limit_denominator(1000))
-    averages, gram, residuals = (privacy.part(Fraction(share, sum(shares))) for share in shares)
+    averaging, gram, residuals = (privacy.part(Fraction(share, sum(shares))) for share in shares)
+    first = [Query(averages.RewardsAndEnds(schema), averaging)]
+    if pooled.apart(schema):
+        first = [
+            Query(horizon_vector.Outcomes(schema, parameters.features), residuals.part(_OUTCOMES)),
+            Query(averages.GainsAndEnds(schema, *shared), averaging),
+        ]
+        residuals = residuals.part(1 - _OUTCOMES)
     return [
-        Query(pooled.RewardsAndEnds(schema), averages),
+        *first,
         Query(pooled.Gram(schema, *shared), gram),
         *(
             Query(
@@ -177,7 +193,8 @@ def noise_norm(event: events.Event) -> float:
 def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """How often, about, a direction of the features must be seen before the data outweigh the noise."""
     learning = replace(parameters, shares=parameters.shares or SHARES)
-    return noise_norm(mechanisms(schema, units, privacy, learning)[1])
+    planned = mechanisms(schema, units, privacy, learning)
+    return noise_norm(next(event for event in planned if event.statistic == pooled.Gram.name))
 
 
 def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> str | None:
@@ -197,30 +214,61 @@ def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters)
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Policy:
     parameters = resolved(curator.schema, curator.units, privacy, parameters)
-    averaging, covering, *rounds = queries(curator.schema, curator.units, privacy, parameters)
-    averages, gram = curator.ask(averaging, covering)
-    learner = _Learner(curator.schema, curator.units, parameters, averages, gram, rounds[0].statistic)
+    planned = queries(curator.schema, curator.units, privacy, parameters)
+    potential = _potential(curator, planned.pop(0), parameters) if pooled.apart(curator.schema) else None
+    averaging, covering, *rounds = planned
+    if potential is not None:
+        averaging = _with(averaging, potential=potential)
+    averaged, gram = curator.ask(averaging, covering)
+    learner = _Learner(curator.schema, curator.units, parameters, averaged, gram, rounds[0].statistic, potential)
     for query in rounds:
         (answer,) = curator.ask(learner.asking(query))
         learner.improve(answer)
     return learner.policy()
 
 
+def _with(query: Query, **released: Any) -> Query:
+    statistic: Any = query.statistic
+    return replace(query, statistic=replace(statistic, **released))
+
+
+def _potential(curator: Curator, query: Query, parameters: Parameters) -> StateValue:
+    """What stays earn at the horizon, by their state there."""
+    (answer,) = curator.ask(query)
+    found = horizon_vector.Released.of(answer.values, answer.event.scale)
+    assert isinstance(curator.schema.states, Vector)
+    psi = parameters.features.psi(maps.reference(curator.schema.states, _REFERENCES)) / maps.ONE
+    return found.value(curator.schema, _one(psi), parameters.ridge + _LIFT * found.noise)
+
+
+def _one(psi: FloatArray) -> FloatArray:  # (R, p) of public states → (p,)
+    """ψᵀone is nearly 1."""
+    return np.asarray(np.linalg.solve(psi.T @ psi + 1e-6 * len(psi) * np.eye(psi.shape[1]), psi.sum(axis=0)))
+
+
 class _Learner:
     """Holds released numbers only; g groups of steps, A actions, p features."""
 
     def __init__(
-        self, schema: Schema, units: int, parameters: Parameters, averages: Answer, gram: Answer, first: Any
+        self,
+        schema: Schema,
+        units: int,
+        parameters: Parameters,
+        averaged: Answer,
+        gram: Answer,
+        first: Any,
+        potential: StateValue | None,
     ) -> None:
-        self.schema, self.parameters = schema, parameters
+        self.schema, self.parameters, self.potential = schema, parameters, potential
         self.copying = parameters.shares == COPYING
         self.discount, self.radius = first.discount, first.radius
         self.shape = (parameters.time_groups, schema.actions, parameters.features.width)
-        mean, square, ended = np.clip(averages.values / units, 0.0, 1.0)
-        least = math.sqrt(float(averages.event.scale)) / units  # a variance below its noise is not to be told from it
+        mean, square, ended = np.clip(averaged.values / units, 0.0 if potential is None else -0.5, 1.0)
+        mean, idle = (mean, schema.idle) if potential is None else (2 * mean, 0.0)  # of gains, half was released
+        least = math.sqrt(float(averaged.event.scale)) / units  # a variance below its noise is not to be told from it
         self.deviation = math.sqrt(min(max(square - mean**2, least, 1e-4), 0.25))
         self.bound = min(1.0, _RESIDUAL * self.deviation)
-        self.base = float((mean - schema.idle) / (1.0 - self.discount * (1.0 - ended)))
+        self.base = float((mean - idle) / (1.0 - self.discount * (1.0 - max(ended, 0.0))))
         assert isinstance(schema.states, Vector)
         self.reference = parameters.features.psi(maps.reference(schema.states, _REFERENCES))
         noise = noise_norm(gram.event)
@@ -249,8 +297,7 @@ class _Learner:
     def _behaviour(self, gram: FloatArray, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Each action's frequency (g, A), and its share regressed on the features (g, A, p), for either purpose: ψᵀu is
         nearly 1, so Λ̃_a·u counts a."""
-        psi, width = self.reference / maps.ONE, self.shape[-1]
-        one = np.linalg.solve(psi.T @ psi + 1e-6 * len(psi) * np.eye(width), psi.sum(axis=0))
+        one = _one(self.reference / maps.ONE)
         total = gram.sum(axis=1)
         counts = np.maximum(gram @ one @ one, 1.0)  # (g, A)
         frequencies = counts / counts.sum(axis=1, keepdims=True)
@@ -265,9 +312,8 @@ class _Learner:
         return frequencies, regressed(_SMOOTH), regressed(_COPIED)
 
     def asking(self, query: Query) -> Query:
-        statistic: Any = query.statistic
         roots = self.roots.reshape(-1, *self.roots.shape[2:])
-        return replace(query, statistic=replace(statistic, bound=self.bound, values=self.values, roots=roots))
+        return _with(query, bound=self.bound, values=self.values, roots=roots, potential=self.potential)
 
     def improve(self, answer: Answer) -> None:
         found = answer.values.reshape(self.shape)
@@ -294,8 +340,15 @@ class _Learner:
         schema, last = self.schema, self.history[len(self.history) // 2 :]
         shares = self.shares if self.informed else self.copied
         scores = self._scores(np.asarray(sum(last) / len(last)), shares)
+        if self.potential is not None:
+            scores = [_lifted(score, self.potential) for score in scores]
         rule = policy.Pooled(self.parameters.features, tuple(scores), schema.horizon, schema.width)
         return policy.Policy(NAME, schema.horizon, schema.states, schema.actions, rule)
+
+
+def _lifted(score: Score, potential: StateValue) -> Score:
+    """What the rest of a stay earns, and not only what it rises by. That is alike for all actions of a state."""
+    return replace(score, base=score.base + potential.base, weights=score.weights + potential.weights)
 
 
 def _stands_out(total: FloatArray, variance: float) -> bool:
@@ -307,6 +360,8 @@ def _stands_out(total: FloatArray, variance: float) -> bool:
 def _possible(schema: Schema) -> tuple[float, float]:
     """Between what the rest of a stay can earn, over the width of the rewards' range: a reward at every step, and by no
     more than what totals may differ by."""
+    if pooled.apart(schema):  # what the outcome can differ from what was expected by
+        return -1.0, 1.0
     low, high = schema.horizon * schema.low, schema.horizon * (schema.low + schema.width)
     apart = high - low if schema.total is None else schema.total[1] - schema.total[0]
     return max(low, -apart) / schema.width, min(high, apart) / schema.width
