@@ -180,7 +180,6 @@ def cells(sample: bool) -> list[Cell]:
         Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector),
         Cell("glucose", lambda _: glucose.SIMULATOR, 20_000, one, 10, vector),
         *(Cell(each.name, _always(each), 2_000, one, 30, outcome) for each in windows_vector.ALL),
-        *(Cell(each.name, _always(each), 20_000, one, 30, outcome) for each in windows_vector.ALL[:2]),
     ]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.utility import cql, glucose, peers, problems, shock, windows_vector
+from benchmarks.utility import cql, glucose, peers, problems, shock
 from benchmarks.utility.problems import Problem
 from benchmarks.utility.vectors import Simulator
 from discretion import simulation
@@ -196,7 +196,6 @@ def cells(sample: bool) -> list[Cell]:
         *(linear(size, ten, 5, peer=size == 1_000) for size in (1_000, 10_000)),
         *(vector(glucose.SIMULATOR, size, five, 5, peer=size == 1_000) for size in (1_000, 10_000)),
         vector(shock.SIMULATOR, 1_000, five, 5, peer=True),
-        *(vector(each, size, five, 5) for each in windows_vector.ALL[:2] for size in (1_000, 10_000)),
     ]
 
 

@@ -9,7 +9,7 @@ transitions needs a number for each (s, a, s′) and wins where states are few f
 stand out of the noise, and n ≥ S²·A/60, so that chance leaves enough of each however little noise there is. Else
 advantages, one number for each (s, a), tell more. They also do where a stay earns once, by its outcome: a table of
 transitions would have to know at which step the outcome is settled, and on clinics of 16 and 48 states it fell behind
-up to n√ρ = 12·S^1.5·A (docs/utility.md).
+up to n√ρ = 12·S^1.5·A (docs/decisions/0014).
 """
 
 from dataclasses import dataclass
