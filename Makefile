@@ -27,8 +27,9 @@ docs: docs-build ## build the documentation and show it on http://127.0.0.1:8001
 docs-build: $(VENV)/ready ## build the documentation in build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees docs build/docs
 
+# One process more than a small machine has cores: tests of services wait half of their time.
 test: lint ## lint, then run every test
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 bench: $(VENV)/ready ## measure speed and memory
 	$(BIN)/python -m benchmarks

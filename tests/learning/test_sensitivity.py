@@ -165,7 +165,7 @@ def regressed(schema: Schema, features: maps.FeatureMap, part: str = EVERYONE, s
     common = (schema, features, step, part)
     both: list[Statistic] = [Endings(schema)]
     if isinstance(features, maps.Blocks):
-        both.append(Outcomes(replace(schema, outcome=True), features))
+        both.append(Outcomes(schema, features))
     if not isinstance(features, maps.Blocks):
         assert isinstance(value, TableValue)
         for weight, alpha in ((None, maps.ONE), (deviation, maps.ONE), (None, 2 * maps.ONE)):
