@@ -10,10 +10,13 @@ Where the worst neighbours are known they are written down; for the statistics o
 they are those that the search of `neighbours` found.
 """
 
+import itertools
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -106,11 +109,16 @@ def written() -> Iterator[tuple[str, events.Event, IntArray]]:
         yield case.name, event_of(case.query, 1), one - other
 
 
+def _searched(number: int, pairs: int) -> dict[str, neighbours.Move]:
+    return neighbours.worst(neighbours.pooling()[number], pairs, number)[1]
+
+
 def searched(pairs: int) -> Iterator[tuple[str, events.Event, IntArray]]:
-    """Each statistic of the pooling learners, moved as far as the search could move it."""
+    """Each statistic of the pooling learners, moved as far as the search could move it; all processors search."""
     farthest: dict[str, tuple[str, neighbours.Move]] = {}
-    for number, case in enumerate(neighbours.pooling()):
-        _, moves = neighbours.worst(case, pairs, number)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(_searched, range(len(neighbours.pooling())), itertools.repeat(pairs)))
+    for case, moves in zip(neighbours.pooling(), found, strict=True):
         for name, move in moves.items():
             stem = re.sub(r", (step|round) [0-9]+$", "", name)
             if stem not in farthest or move.share > farthest[stem][1].share:
