@@ -5,15 +5,17 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE ?=
 UPGRADE ?=
+COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+	--no-header --no-emit-index-url --no-emit-find-links
 
-CHECKED := $(foreach folder,service migrations tests benchmarks docs,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
+CHECKED := $(foreach folder,service migrations tests benchmarks docs docker,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve docs docs-build test bench evidence utility lint lock setup clean
+.PHONY: help demo serve docs docs-build test test-deployment bench evidence utility lint lock setup clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/ready ## the whole job over HTTP on made-up patients: upload, plan, train, decide, audit (half a minute)
 	$(BIN)/discretion demo --out build/demo
@@ -27,9 +29,23 @@ docs: docs-build ## build the documentation and show it on http://127.0.0.1:8001
 docs-build: $(VENV)/ready ## build the documentation in build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees docs build/docs
 
-# One process more than a small machine has cores: tests of services wait half of their time.
+# One process more than a small machine has cores: tests of services wait half of their time. Who is done early takes over.
 test: lint ## lint, then run every test
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 --dist worksteal
+
+# Under a name, port and secrets of its own, so that a deployment on this machine is left alone.
+test-deployment: export SECRETS := $(CURDIR)/build/deployment/secrets
+test-deployment: export COMPOSE_PROJECT_NAME := discretion-test
+test-deployment: export HTTPS_PORT := 18443
+test-deployment: export SUBNET := 172.30.214.0/28
+test-deployment: export DC := docker compose --file $(CURDIR)/docker/compose.yaml
+test-deployment: ## build the images, run docker/compose.yaml and try everything in it, with Docker or COMPOSE_UP=COMMAND (minutes)
+	docker/make-secrets --folder $(SECRETS)
+ifdef COMPOSE_UP
+	$(COMPOSE_UP) docker/compose.yaml -- docker/check
+else
+	trap '$(DC) down --volumes' EXIT; $(DC) up --detach --build --wait --wait-timeout 300 && docker/check
+endif
 
 bench: $(VENV)/ready ## measure speed and memory
 	$(BIN)/python -m benchmarks
@@ -40,16 +56,16 @@ evidence: $(VENV)/ready ## rebuild the evidence behind the claims; SAMPLE=1 for 
 utility: $(VENV)/ready ## measure what the policies are worth on public problems; SAMPLE=1 for a small sample of it
 	$(BIN)/python -m benchmarks.utility $(if $(SAMPLE),--sample)
 
-lint: $(VENV)/ready ## check style, formatting, types and the direction of imports
+lint: $(VENV)/ready ## check style, formatting, types, the direction of imports and the Dockerfiles
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports
+	$(BIN)/hadolint docker/Dockerfile docker/proxy/Dockerfile
 
-lock: $(VENV)/ready ## pin every dependency by hash in requirements.lock; UPGRADE=1 for the newest versions
-	$(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
-		--no-header --no-emit-index-url --no-emit-find-links --all-extras --group dev \
-		$(if $(UPGRADE),--upgrade) --output-file requirements.lock pyproject.toml
+lock: $(VENV)/ready ## pin every dependency by hash in requirements.lock, and the image's in docker/requirements.lock; UPGRADE=1 for the newest versions
+	$(COMPILE) --all-extras --group dev $(if $(UPGRADE),--upgrade) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --group image --constraint requirements.lock --no-annotate --output-file docker/requirements.lock pyproject.toml
 	$(MAKE) setup
 
 setup: $(VENV)/ready ## only prepare .venv

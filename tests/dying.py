@@ -23,7 +23,21 @@ from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
-from discretion import catalogue, cli, database, datasets, ledger, requests, runs, serving, settings, signing, tables
+from discretion import (
+    catalogue,
+    cli,
+    database,
+    datasets,
+    ledger,
+    logs,
+    requests,
+    runs,
+    serving,
+    settings,
+    shelves,
+    signing,
+    tables,
+)
 from discretion import processes as lifelines
 from discretion import trainings as use_cases
 from discretion import worker as workers
@@ -41,7 +55,7 @@ _SIZE = 4  # workers in a pool
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _OWNER = Key("key_owner", "owner", "custodian", "", None)
 
-# At which step who is killed; "child, always" is killed whenever it gets there, "child, told" is told to stop.
+# At which step who is killed; "child, always" is killed whenever it gets there, "…, told" is told to stop.
 Plan = dict[str, str]
 
 
@@ -70,10 +84,11 @@ class Queue:
         parsed, labels = documents.schema_of(schema)
         folder = tokens.identifier("up")
         upload = [services.csv(units, schema=schema)]
-        accepted = datasets.accept(upload, "text/csv", parsed, self.found.datasets / folder)
+        accepted = datasets.accept(upload, "text/csv", parsed, shelves.opened(self.found).place(folder))
         with database.transaction(self.engine) as connection:
             population = catalogue.add_population(connection, "clinic", Rho.parse("100"), owner=_OWNER, at=_NOW)
             made = catalogue.add_dataset(connection, "icu", population, parsed, labels, owner=_OWNER, at=_NOW)
+            catalogue.begin_upload(connection, made, folder)
             catalogue.fill(connection, made, units=accepted.units, folder=folder)
         return made
 
@@ -104,7 +119,7 @@ class Queue:
             here = tables.trainings.c.id == training
             connection.execute(tables.trainings.update().where(here).values(**values))
 
-    def ended(self, training: str, seconds: float = 120) -> Any:
+    def ended(self, training: str, seconds: float = 240) -> Any:
         return services.wait_until(lambda: self._if_ended(training), seconds)
 
     def _if_ended(self, training: str) -> Any:
@@ -202,7 +217,8 @@ class _Scene:
             return
         own = CHILD if _in_child() else WORKER
         if how == "told":
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid() if who == own else os.getppid(), signal.SIGTERM)
+            time.sleep(0 if who == own else 0.5)  # until the worker has passed it on
             return
         os.kill(os.getpid() if who == own else os.getppid(), signal.SIGKILL)
         time.sleep(600)  # a child whose worker was killed at this step gets no further
@@ -325,7 +341,7 @@ def _pool(folder: Path) -> None:
     """Imports once and forks, so that a death costs no start of an interpreter."""
     scene = _Scene(folder, json.loads((folder / _PLANS).read_text()))
     serving.harden()
-    serving.configure_logging()
+    logs.configure("text")
     _watch_transactions(scene)
     _watch_learning(scene)
     stopping: list[int] = []

@@ -45,6 +45,7 @@ class Ward:
     def dataset(self, engine) -> catalogue.Dataset:
         with database.transaction(engine) as connection:
             made = catalogue.add_dataset(connection, "icu", self.population, SCHEMA, None, owner=self.owner, at=now())
+            catalogue.begin_upload(connection, made, made)
             catalogue.fill(connection, made, units=4, folder=made)
             return catalogue.dataset(connection, self.owner, made)
 

@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 
-from discretion import database, errors, tables
+from discretion import audit, database, errors, tables
 
 
 class TestEngine:
@@ -71,10 +71,15 @@ class TestMigrate:
         assert "sessions" not in sa.inspect(engine).get_table_names()
         with pytest.raises(errors.UnknownDatabase):
             database.check(engine)
-        database.migrate(engine)
+        database.migrate(engine, audit.migrated)
         database.check(engine)
+        database.migrate(engine, audit.migrated)
         with database.snapshot(engine) as connection:
-            assert [row._asdict() for row in connection.execute(sa.select(tables.keys))] == [values]
+            (entry,) = audit.listed(connection, limit=10)
+            assert (entry.actor, entry.action) == ("command line", "database.migrate")
+            assert entry.object == connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
+            later = {"issuer": None, "subject": None, "asserted_at": None}
+            assert [row._asdict() for row in connection.execute(sa.select(tables.keys))] == [values | later]
             assert connection.execute(sa.select(tables.sessions)).all() == []
         engine.dispose()
 

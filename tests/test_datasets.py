@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from discretion import datasets, errors, first_reading
+from discretion import datasets, errors, first_reading, stores
 from discretion.formats import Limits
 from discretion.learning import sums
 from discretion.learning.counts import TransitionCounts, VisitCounts
@@ -41,7 +41,13 @@ def _without_first_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def accept(rows: list[Row], folder: Path, media_type: str = CSV, schema: Schema = SCHEMA, **named: Any) -> Any:
-    return datasets.accept(uploading.pieces(uploading.written(rows, media_type)), media_type, schema, folder, **named)
+    return datasets.accept(
+        uploading.pieces(uploading.written(rows, media_type)), media_type, schema, uploading.place(folder), **named
+    )
+
+
+def sweep(folder: Path, broken: Callable[[], list[str]]) -> None:
+    datasets.sweep(uploading.shelf(folder), broken, lambda name, clean_up: clean_up())
 
 
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +66,7 @@ class TestAccept:
         starts = sum(row["step"] == 1 for row in rows)
         assert accepted == datasets.Accepted(9, starts, len(rows))
         assert same(uploading.stored(tmp_path / "set", schema), expected(rows, schema))
-        assert datasets.units(tmp_path / "set") == 9
+        assert datasets.units(uploading.place(tmp_path / "set")) == 9
 
     def test_all_formats_and_batches_give_the_same_bytes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         in_order(monkeypatch)
@@ -85,7 +91,7 @@ class TestAccept:
         monkeypatch.setattr(datasets, "_CHUNK", 100)
         rows = some_rows(9)
         accept(rows, tmp_path / "set")
-        stored = datasets.load(tmp_path / "set", SCHEMA)
+        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
         blocks = list(stored.blocks)
         assert [block.span for block in blocks] == spans
         assert same(uploading.stored(tmp_path / "set", SCHEMA), expected(rows))
@@ -102,7 +108,7 @@ class TestAccept:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def draw(size: int) -> Any:
-            files = [path for path in tmp_path.rglob("*") if path.is_file()]
+            files = [path for path in tmp_path.parent.rglob("*") if path.is_file()]
             assert files
             assert not any(b"canary" in path.read_bytes() for path in files)
             return np.arange(size)
@@ -152,8 +158,8 @@ def order_p(folder: Path, uploads: int = 150) -> float:
     data = uploading.as_csv(rows)
     seen: Counter[tuple[int, ...]] = Counter()
     for index in range(uploads):
-        datasets.accept([data], CSV, SCHEMA, folder / str(index))
-        (block,) = datasets.load(folder / str(index), SCHEMA).blocks
+        datasets.accept([data], CSV, SCHEMA, uploading.place(folder / str(index)))
+        (block,) = datasets.load(uploading.place(folder / str(index)), SCHEMA).blocks
         seen[tuple(block.states[0].tolist())] += 1
     return float(stats.chisquare([seen[order] for order in itertools.permutations(range(3))]).pvalue)
 
@@ -185,7 +191,7 @@ class TestSums:
                         continue  # nobody recorded what followed; at the horizon that counts as the end
                     visits[step, state, action] += 1
                     transitions[step, state, action, 5 if after is None else after] += 1
-        data = datasets.load(tmp_path / "set", SCHEMA)
+        data = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
         for statistic, table in (
             (VisitCounts(SCHEMA), visits),
             (TransitionCounts(SCHEMA, rows=np.arange(30)), transitions),
@@ -207,14 +213,14 @@ class TestAllOrNothing:
             raise Vanished
 
         with pytest.raises(Vanished):
-            datasets.accept(chunks(), media_type, SCHEMA, tmp_path / "set", TINY)
+            datasets.accept(chunks(), media_type, SCHEMA, uploading.place(tmp_path / "set"), TINY)
         assert list(tmp_path.iterdir()) == []
 
     def test_an_interrupt_leaves_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupt(*_: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(datasets, "_store", interrupt)
+        monkeypatch.setattr(datasets, "_block_file", interrupt)
         with pytest.raises(KeyboardInterrupt):
             accept(some_rows(), tmp_path / "set")
         assert list(tmp_path.iterdir()) == []
@@ -223,7 +229,8 @@ class TestAllOrNothing:
     def test_a_full_disk_leaves_nothing_whenever_it_is_noticed(
         self, media_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        steps = [(datasets, "_append"), (datasets, "_store"), (datasets, "_sync"), (os, "rename"), (os, "fsync")]
+        steps = [(datasets, "_append"), (datasets, "_block_file"), (stores, "_sync"), (stores, "_write")]
+        steps += [(os, "rename"), (os, "fsync")]
         failures = 0
         for (module, name), call in itertools.product(steps, range(4)):
             with monkeypatch.context() as patch:
@@ -233,14 +240,14 @@ class TestAllOrNothing:
                 except errors.StorageFailed:
                     failures += 1
                     assert list(tmp_path.iterdir()) == []
-            datasets.retire(tmp_path / "set")
+            datasets.retire(uploading.place(tmp_path / "set"))
         assert failures >= 10
 
     def test_a_dataset_is_not_stored_over_another(self, tmp_path: Path) -> None:
         accept(some_rows(2), tmp_path / "set")
         with pytest.raises(errors.StorageFailed):
             accept(some_rows(3), tmp_path / "set")
-        assert datasets.units(tmp_path / "set") == 2
+        assert datasets.units(uploading.place(tmp_path / "set")) == 2
         assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 
@@ -268,7 +275,7 @@ class TestCrashes:
                 die_at(call, patch)
                 with contextlib.suppress(Crash):
                     accept(some_rows(), parent / "set")
-            datasets.sweep(parent, list)
+            sweep(parent, list)
             outcomes.append([path.name for path in parent.iterdir()])
             if outcomes[-1]:
                 assert same(uploading.stored(parent / "set", SCHEMA), expected(some_rows()))
@@ -279,13 +286,13 @@ class TestCrashes:
     def test_sweeping_spares_what_is_whole(self, tmp_path: Path) -> None:
         accept(some_rows(), tmp_path / "set")
         (tmp_path / ".other.incoming-abc").mkdir()
-        datasets.sweep(tmp_path, lambda: ["other"])
+        sweep(tmp_path, lambda: ["other"])
         assert [path.name for path in tmp_path.iterdir()] == ["set"]
-        datasets.sweep(tmp_path / "missing", list)
+        sweep(tmp_path / "missing", list)
 
     def test_sweeping_removes_what_an_upload_left_that_broke_off(self, tmp_path: Path) -> None:
         accept(some_rows(), tmp_path / "set")
-        datasets.sweep(tmp_path, lambda: ["set"])
+        sweep(tmp_path, lambda: ["set"])
         assert list(tmp_path.iterdir()) == []
 
     def test_what_may_have_been_made_known_stays(self, tmp_path: Path) -> None:
@@ -298,7 +305,7 @@ class TestCrashes:
 
     def test_sweeping_spares_an_upload_that_is_under_way(self, tmp_path: Path) -> None:
         def then(_: object) -> None:
-            datasets.sweep(tmp_path, lambda: ["set"])
+            sweep(tmp_path, lambda: ["set"])
             assert {path.name.split("-")[0] for path in tmp_path.iterdir()} == {"set", ".set.incoming"}
 
         accept(some_rows(), tmp_path / "set", then=then)
@@ -330,8 +337,8 @@ def die_at(call: int, patch: pytest.MonkeyPatch) -> None:
 
         return run
 
-    steps = [(os, "rename"), (os, "fsync"), (shutil, "rmtree"), (Path, "mkdir"), (Path, "unlink"), (Path, "write_text")]
-    for module, name in [*steps, (datasets, "_append"), (datasets, "_store")]:
+    steps = [(os, "rename"), (os, "fsync"), (shutil, "rmtree"), (Path, "mkdir"), (Path, "unlink"), (stores, "_write")]
+    for module, name in [*steps, (datasets, "_append"), (datasets, "_block_file")]:
         patch.setattr(module, name, counted(getattr(module, name)))
 
 
@@ -342,26 +349,26 @@ class TestRetire:
         (tmp_path / ".set.incoming-abc").mkdir()
         (tmp_path / ".set-2.incoming-abc").mkdir()
         for _ in range(2):
-            datasets.retire(tmp_path / "set")
+            datasets.retire(uploading.place(tmp_path / "set"))
             assert sorted(path.name for path in tmp_path.iterdir()) == [".set-2.incoming-abc", "set-2"]
         with pytest.raises(errors.StorageFailed):
-            datasets.load(tmp_path / "set", SCHEMA)
-        datasets.retire(tmp_path / "never" / "was")
+            datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
+        datasets.retire(uploading.place(tmp_path / "never" / "was"))
 
     def test_a_failure_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         accept(some_rows(), tmp_path / "set")
         monkeypatch.setattr(os, "rename", failing(os.rename, 0))
         with pytest.raises(errors.StorageFailed):
-            datasets.retire(tmp_path / "set")
+            datasets.retire(uploading.place(tmp_path / "set"))
         monkeypatch.undo()
-        datasets.retire(tmp_path / "set")
+        datasets.retire(uploading.place(tmp_path / "set"))
         assert list(tmp_path.iterdir()) == []
 
     def test_another_layout_is_refused(self, tmp_path: Path) -> None:
         accept(some_rows(), tmp_path / "set")
         (tmp_path / "set" / "manifest.json").write_text('{"version": 2}')
         with pytest.raises(errors.StorageFailed):
-            datasets.units(tmp_path / "set")
+            datasets.units(uploading.place(tmp_path / "set"))
 
 
 class TestMemory:
@@ -397,7 +404,9 @@ class TestMemory:
         tracemalloc.start()
         try:
             with source.open("rb") as file:
-                datasets.accept(iter(lambda: file.read(2**14), b""), media_type, schema, folder, limits)
+                datasets.accept(
+                    iter(lambda: file.read(2**14), b""), media_type, schema, uploading.place(folder), limits
+                )
             return tracemalloc.get_traced_memory()[1] + int(pool.max_memory())
         finally:
             tracemalloc.stop()

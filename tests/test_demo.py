@@ -107,7 +107,7 @@ class TestDemo:
     def test_a_folder_that_cannot_be_written_is_exit_code_1_and_one_sentence(self, tmp_path):
         (tmp_path / "file").write_text("in the way")
         process = start(tmp_path, "--out", "file/folder")
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=240)
         assert process.returncode == 1
         assert "This was not expected." in output
         assert "Traceback" not in output
@@ -120,7 +120,7 @@ class TestDemo:
                 break
         services.wait_until(lambda: any(" work " in command for command in left_of(process.pid)), 60)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
         try:
             services.wait_until(lambda: left_of(process.pid) == [], 60)
         finally:
@@ -141,7 +141,7 @@ class TestEmbedded:
     def test_a_service_that_cannot_start_says_why(self, tmp_path):
         (tmp_path / "data").write_text("in the way")
         with (
-            pytest.raises(embedded.ServiceFailed, match="The data folder cannot be made"),
+            pytest.raises(embedded.ServiceFailed, match="DISCRETION_DATA must name a folder"),
             embedded.service(tmp_path),
         ):
             pass

@@ -19,7 +19,7 @@ from tests import services, shown
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docker" / "README.md", *sorted(DOCS.rglob("*.md"))]
 SHOWING = [page for page in PAGES if shown.has_steps(page)]
 STARTING = ("docs/operations.md", "docs/tutorial.md")  # a service of their own
 PORT = "http://127.0.0.1:8000"  # what pages say; a test takes a free one
@@ -34,29 +34,40 @@ NOT_RUN = {
     },
     "docs/guide.md": {"discretion serve": "goes on for ever; every test of a page starts it"},
     "docs/utility.md": {"make utility": _HOURS, "make evidence": _HOURS},
-    "docs/deployment.md": {
-        "docker build --file docker/Dockerfile --tag discretion .": _DOCKER,
-        "docker run --detach --init --name discretion --volume discretion:/data --publish 127.0.0.1:8000:8000 "
-        "discretion": _DOCKER,
-        "docker logs discretion": _DOCKER,
-        'docker exec discretion discretion keys create --role admin --name "Your Name"': _DOCKER,
-        "docker exec discretion discretion keys list": _DOCKER,
-        "docker exec discretion discretion keys revoke key_…": _DOCKER,
-        "docker compose --file docker/compose.yaml up --detach --build --wait": _DOCKER,
-        'DC="docker compose --file docker/compose.yaml" docker/check': _DOCKER,
-        'alias dc="docker compose --file docker/compose.yaml"': _DOCKER,
-        "dc stop api worker": _DOCKER,
-        "dc exec -T postgres pg_dump --username discretion --format custom discretion > database.dump": _DOCKER,
-        "dc run --rm --no-deps -T api tar --create --directory /data . > data.tar": _DOCKER,
-        "dc start api worker": _DOCKER,
-        "dc up --detach --wait postgres": _DOCKER,
-        "dc exec -T postgres pg_restore --username discretion --dbname discretion --exit-on-error < database.dump": (
-            _DOCKER
+    "docker/README.md": dict.fromkeys(
+        (
+            "docker compose --file docker/compose.yaml build",
+            "docker pull postgres:17",
+            "docker/make-secrets discretion.hospital.example",
+            "docker compose --file docker/compose.yaml up --detach --wait",
+            "docker/check https://discretion.hospital.example",
+            'alias dc="docker compose --file docker/compose.yaml"',
+            "dc logs api",
+            'dc exec api discretion keys create --role admin --name "Your Name"',
+            "dc exec api discretion keys list",
+            "dc exec api discretion keys revoke key_…",
+            "docker save discretion discretion-proxy postgres:17 | gzip > discretion-images.tar.gz",
+            "sha256sum discretion-images.tar.gz",
+            "docker load --input discretion-images.tar.gz",
+            "docker compose --file docker/compose.yaml --file docker/external-database.yaml up --detach --wait",
+            "docker build --file docker/Dockerfile --tag discretion .",
+            "docker run --detach --init --name discretion --volume discretion:/data --publish 127.0.0.1:8000:8000 "
+            "discretion",
+            "docker logs discretion",
+            "docker run --rm --entrypoint cat discretion /opt/discretion/sbom.cdx.json > sbom.cdx.json",
+            "dc stop api worker",
+            "dc exec -T api discretion backup /data/monday",
+            "dc exec -T api tar --create --directory /data monday > monday.tar",
+            "dc exec -T api rm -r /data/monday",
+            "dc up --detach --wait postgres",
+            "dc run --rm --no-deps -T --entrypoint tar worker --extract --directory /data < monday.tar",
+            "dc run --rm --no-deps -T worker restore /data/monday",
+            "dc up --detach --wait",
+            "docker tag discretion:latest discretion:before",
+            "docker tag discretion-proxy:latest discretion-proxy:before",
         ),
-        "dc run --rm --no-deps -T api tar --extract --directory /data < data.tar": _DOCKER,
-        "dc run --rm --no-deps -T api discretion ledger verify": _DOCKER,
-        "dc up --detach --wait": _DOCKER,
-    },
+        _DOCKER,
+    ),
 }
 
 
@@ -219,10 +230,12 @@ class TestNotebook:
 class TestSettings:
     def test_every_setting_stands_on_the_page_with_its_default(self):
         page = (DOCS / "operations.md").read_text(encoding="utf-8")
-        listed = dict(re.findall(r"^\| `([A-Z_]+)` \| ([^|]*) \|", page, re.MULTILINE))
+        listed = dict(re.findall(r"^\| `([A-Z0-9_]+)` \| ([^|]*) \|", page, re.MULTILINE))
         assert set(listed) == set(settings._NAMES)
         for number, (default, *_) in settings._NUMBERS.items():
             assert listed[number] == str(default)
+        for choice, (usual, *_) in settings._CHOICES.items():
+            assert listed[choice] == f"`{usual}`"
         for other in (*(f"{secret}_FILE" for secret in settings._SECRETS), *settings._CLIENT):
             assert f"`DISCRETION_{other}`" in page
 

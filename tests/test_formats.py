@@ -42,7 +42,9 @@ class TestCsv:
         ],
     )
     def test_ordinary_ways_to_write_it_are_read(self, data: bytes, tmp_path: Path) -> None:
-        assert datasets.accept([data], CSV + "; charset=utf-8", SCHEMA, tmp_path / "set") == datasets.Accepted(1, 1, 1)
+        assert datasets.accept(
+            [data], CSV + "; charset=utf-8", SCHEMA, uploading.place(tmp_path / "set")
+        ) == datasets.Accepted(1, 1, 1)
 
     @pytest.mark.parametrize(
         ("body", "problem", "reason"),
@@ -153,7 +155,7 @@ class TestParquet:
         ],
     )
     def test_other_widths_of_a_type_are_read(self, columns: Any, tmp_path: Path) -> None:
-        assert datasets.accept([self.table(**columns)], PARQUET, SCHEMA, tmp_path / "set").units == 1
+        assert datasets.accept([self.table(**columns)], PARQUET, SCHEMA, uploading.place(tmp_path / "set")).units == 1
 
     def test_a_number_too_large_for_its_type_is_named(self, tmp_path: Path) -> None:
         assert refused(self.table(state=pa.array([2**64 - 1], pa.uint64())), PARQUET, tmp_path) == [(1, "state")]
@@ -173,7 +175,7 @@ class TestParquet:
         sink = io.BytesIO()
         pyarrow.parquet.write_table(table, sink, use_dictionary=False, compression="zstd")
         with pytest.raises(errors.UploadTooLarge):
-            datasets.accept([sink.getvalue()], PARQUET, SCHEMA, tmp_path / "set", Limits(group=10**6))
+            datasets.accept([sink.getvalue()], PARQUET, SCHEMA, uploading.place(tmp_path / "set"), Limits(group=10**6))
         assert list(tmp_path.iterdir()) == []
 
     def test_texts_that_repeat_what_stood_before_are_refused(self, tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ class TestLimits:
     def test_more_than_is_allowed_is_refused(self, limits: Limits, media_type: str, tmp_path: Path) -> None:
         data = uploading.written([row(unit) for unit in "abc"], media_type)
         with pytest.raises(errors.UploadTooLarge):
-            datasets.accept(uploading.pieces(data), media_type, SCHEMA, tmp_path / "set", limits)
+            datasets.accept(uploading.pieces(data), media_type, SCHEMA, uploading.place(tmp_path / "set"), limits)
         assert list(tmp_path.iterdir()) == []
 
     def test_an_endless_line_is_refused_before_it_ends(self, tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ class TestLimits:
                 yield b"a" * 1000
 
         with pytest.raises(errors.InvalidUpload):
-            datasets.accept(endless(), CSV, SCHEMA, tmp_path / "set", Limits(line=2000, block=4000))
+            datasets.accept(endless(), CSV, SCHEMA, uploading.place(tmp_path / "set"), Limits(line=2000, block=4000))
 
 
 SIGNS = [b"a", b"1", b",", b'"', b"\n", b"\r", b"{", b"}", b":", b"\0"]
@@ -233,8 +235,8 @@ class TestGarbage:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         data = uploading.as_parquet([row()])
-        assert datasets.accept([data], PARQUET, SCHEMA, tmp_path / "set").units == 1
-        datasets.retire(tmp_path / "set")
+        assert datasets.accept([data], PARQUET, SCHEMA, uploading.place(tmp_path / "set")).units == 1
+        datasets.retire(uploading.place(tmp_path / "set"))
         monkeypatch.setattr(first_reading, "__file__", str(tmp_path / "crash.py"))
         (tmp_path / "crash.py").write_text("import os; os.abort()")
         (tmp_path / "sets").mkdir()
@@ -246,7 +248,7 @@ class TestGarbage:
         monkeypatch.setattr(resource, "setrlimit", lambda which, to: limits.append(to))
         monkeypatch.setattr(first_reading, "_read", hungry)
         monkeypatch.setattr(first_reading, "_PR_SET_PDEATHSIG", -1)  # this process is not to die with its parent
-        assert first_reading._main(str(tmp_path / "file"), "1", "1", "1", str(os.getppid())) == 1
+        assert first_reading._main(None, str(tmp_path / "file"), "1", "1", "1", str(os.getppid())) == 1
         assert limits == [(0, 0), (4 * 2**30, 4 * 2**30)]
 
     @settings(deadline=None, max_examples=50)
@@ -260,7 +262,7 @@ class TestGarbage:
     ) -> None:
         folder = tmp_path_factory.mktemp("garbage")
         with pytest.raises(errors.Refusal):
-            datasets.accept([HEADER + data if header else data], media_type, SCHEMA, folder / "set")
+            datasets.accept([HEADER + data if header else data], media_type, SCHEMA, uploading.place(folder / "set"))
         assert list(folder.iterdir()) == []
 
     @settings(deadline=None, max_examples=50)
@@ -274,7 +276,7 @@ class TestGarbage:
         folder = tmp_path_factory.mktemp("damaged")
         data = mutated(uploading.written([row(u, s) for u in "abc" for s in (1, 2)], media_type), changes)
         try:
-            datasets.accept([data], media_type, SCHEMA, folder / "set")
+            datasets.accept([data], media_type, SCHEMA, uploading.place(folder / "set"))
         except errors.Refusal:
             assert list(folder.iterdir()) == []
 

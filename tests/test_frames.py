@@ -112,7 +112,7 @@ class TestEveryKind:
         rows = sent(table([4, 2, 3, 4]), OWN)
         schema, _ = documents.schema_of(DISCRETE)
         body = frames.parquet(frames.converted(sources.of(rows), DISCRETE))
-        datasets.accept(body, uploading.PARQUET, schema, tmp_path / "set")
+        datasets.accept(body, uploading.PARQUET, schema, uploading.place(tmp_path / "set"))
         records = [
             record
             for unit in uploading.stored(tmp_path / "set", schema).values()
@@ -129,6 +129,13 @@ class TestEveryKind:
         found = sent(frame, OWN)
         assert found.column("unit").to_pylist() == ["0", "0", "1", "1"]
         assert found.column("state").to_pylist() == [0, None, 2, 3]
+
+    @pytest.mark.parametrize("sign", [";", "\t"])
+    def test_whatever_stands_between_the_columns_of_a_file(self, sign, tmp_path):
+        rows = table([2, 3]).drop_columns(["secret"])
+        lines = [rows.column_names, *([str(value) for value in row.values()] for row in rows.to_pylist())]
+        (tmp_path / "rows.csv").write_text("".join(sign.join(line) + "\n" for line in lines))
+        assert sent(tmp_path / "rows.csv", OWN).equals(sent(rows, OWN))
 
     def test_names_keep_their_zeros(self, tmp_path):
         (tmp_path / "a.csv").write_text("unit,step,state,action,reward\n007,1,0,0,1\n")
@@ -182,6 +189,28 @@ class TestDoses:
     def test_their_numbers_of_levels_must_fit(self, levels, words):
         with pytest.raises(errors.InvalidSource, match=words):
             sent(table([2]), OWN | {"action": ("choice", "cluster")}, levels=levels)
+
+
+class TestLabels:
+    LABELLED = DISCRETE | {"actions": {"count": 6, "labels": ["wait", "2", "fluids", "5 mg", "more", "most"]}}
+
+    def test_what_an_action_is_called_stands_for_its_number(self):
+        rows = table([4]).set_column(3, "choice", pa.array(["fluids", " wait ", "5 mg", "5"]))
+        assert sent(rows, OWN, self.LABELLED).column("action").to_pylist() == [2, 0, 3, 5]
+
+    def test_a_whole_number_is_that_number_even_if_an_action_is_called_so(self):
+        rows = table([2]).set_column(3, "choice", pa.array(["2", "1"]))
+        assert sent(rows, OWN, self.LABELLED).column("action").to_pylist() == [2, 1]
+
+    def test_gaps_stay_gaps(self):
+        rows = table([2]).set_column(3, "choice", pa.array(["fluids", None]))
+        assert sent(rows, OWN, self.LABELLED).column("action").to_pylist() == [2, None]
+
+    @pytest.mark.parametrize(("dataset", "words"), [(LABELLED, "wait, 2, fluids"), (DISCRETE, "among its labels")])
+    def test_what_none_is_called_is_refused_with_those_there_are(self, dataset, words):
+        rows = table([2]).set_column(3, "choice", pa.array(["1", "surgery"]))
+        with pytest.raises(errors.InvalidSource, match=rf"Row 2: 'choice', for 'action', is not .*{words}"):
+            sent(rows, OWN, dataset)
 
 
 class TestOutcomes:

@@ -31,7 +31,7 @@ on_a_server = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def run(folder: Path, *arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "discretion", *arguments]
     environment = services.environment(folder, **given)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def refusal(folder: Path, **given: Any) -> tuple[int, str]:

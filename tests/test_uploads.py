@@ -131,7 +131,7 @@ class TestVectors:
     def test_a_state_column_cannot_be_named_like_another(self, columns: tuple[str, ...], tmp_path: Path) -> None:
         schema = Schema(3, Vector(columns, ((0.0, 1.0),) * len(columns)), 2)
         with pytest.raises(errors.InvalidSchema):
-            datasets.accept([], CSV, schema, tmp_path / "set")
+            datasets.accept([], CSV, schema, uploading.place(tmp_path / "set"))
 
 
 class TestHeader:
@@ -146,7 +146,7 @@ class TestHeader:
 
     def test_any_order_of_columns_will_do(self, tmp_path: Path) -> None:
         data = b"reward,action,state,step,unit\n0.5,1,4,1,a\n"
-        datasets.accept([data], CSV, SCHEMA, tmp_path / "set")
+        datasets.accept([data], CSV, SCHEMA, uploading.place(tmp_path / "set"))
         assert uploading.stored(tmp_path / "set", SCHEMA) == {0: ((((4, 1, 0.5),), ENDED, None),)}
 
     def test_another_format_is_refused(self, tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ class TestMissingValues:
     def test_a_column_that_may_be_missing_is_kept_as_such(self, media_type: str, tmp_path: Path) -> None:
         rows = [at(1, dose=None, next_age=51.0, next_dose=None), at(2, age=51.0, dose=None, next_age=52, next_dose=0.5)]
         rows.append(at(3, age=52.0, dose=0.5, next_age=50.0, next_dose=None) | {"terminated": False})
-        datasets.accept([uploading.written(rows, media_type)], media_type, GAPS, tmp_path / "set")
-        (block,) = datasets.load(tmp_path / "set", GAPS).blocks
+        datasets.accept([uploading.written(rows, media_type)], media_type, GAPS, uploading.place(tmp_path / "set"))
+        (block,) = datasets.load(uploading.place(tmp_path / "set"), GAPS).blocks
         assert np.isnan(block.states[:, 0, 1]).tolist() == [True, True, False]
         assert block.states[:, 0, 0].tolist() == [50.5, 51.0, 52.0]
         assert (block.final[0, 0], np.isnan(block.final[0, 1])) == (50.0, True)
@@ -193,7 +193,9 @@ class TestOutcomes:
             for step in range(1, length + 1):
                 here = everywhere == "all" or step == {"last": length, "first": 1}[everywhere]
                 rows.append(ended(f"unit-{unit}", step, outcome if here else None))
-        datasets.accept([uploading.written(rows, media_type)], media_type, SCHEMA, tmp_path / "set", limits)
+        datasets.accept(
+            [uploading.written(rows, media_type)], media_type, SCHEMA, uploading.place(tmp_path / "set"), limits
+        )
         found = uploading.stored(tmp_path / "set", SCHEMA).values()
         earned = sorted([record[2] for record in unit[0][0]] for unit in found)
         assert earned == [[0.0, 0.0, 1.0], [0.0, 0.5], [0.25]]

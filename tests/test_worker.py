@@ -234,6 +234,21 @@ class TestStop:
         queue.check_charged_once(training)
 
     @embedded
+    def test_at_any_step_nothing_is_lost_charged_or_drawn_twice(self, queue):
+        """A worker that is told while sums are taken, while noise is drawn, and while a result waits for its time."""
+        dataset = queue.dataset()
+        steps = ["before the data is opened", "after the sums", "after intend 0 commits", "while noise is drawn 0"]
+        steps += ["between draw and record 0", "after record 2 commits", "while it waits for the schedule"]
+        told = [queue.training(dataset, plan={step: "worker, told"}) for step in steps]
+        with queue.pool():
+            assert [queue.ended(training).state for training in told] == [runs.RELEASED] * len(told)
+        for training in told:
+            assert queue.killed(training) == set(queue.plans[training])
+            assert sorted(queue.drawn(training)) == list(range(queue.row(training).stages - 1))
+            assert queue.row(training).fence == 2  # handed back once, and not waited for
+            queue.check_charged_once(training)
+        assert queue.exits == {0}
+
     def test_before_the_child_listens_is_heard_all_the_same(self, queue):
         training = queue.training(queue.dataset(), plan={"before the child listens": "child, told"})
         with queue.pool():

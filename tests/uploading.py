@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from discretion import datasets, errors
+from discretion import datasets, errors, shelves, stores
 from discretion.formats import Limits
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Discrete, Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Discrete, Schema, Trajectories, Vector
 
 CSV, NDJSON, PARQUET = "text/csv", "application/x-ndjson", "application/vnd.apache.parquet"
 TYPES = (CSV, NDJSON, PARQUET)
@@ -54,14 +54,27 @@ def written(rows: list[Row], media_type: str) -> bytes:
     return {CSV: as_csv, NDJSON: as_ndjson, PARQUET: as_parquet}[media_type](rows)
 
 
+def place(folder: Path) -> shelves.Place:
+    """A dataset's place in a store that is nothing but a folder."""
+    return shelf(folder.parent).place(folder.name)
+
+
+def shelf(folder: Path) -> shelves.Shelf:
+    return shelves.Shelf(stores.Folder(folder), folder.with_name(f"{folder.name}-work"))
+
+
 def pieces(data: bytes, size: int = 7) -> Iterator[bytes]:
     return (data[start : start + size] for start in range(0, len(data), size))
 
 
 def stored(folder: Path, schema: Schema) -> dict[int, Unit]:
+    return units_of(datasets.load(place(folder), schema))
+
+
+def units_of(data: Trajectories) -> dict[int, Unit]:
     """The units by position."""
     units: dict[int, list[Any]] = {}
-    for block in datasets.load(folder, schema).blocks:
+    for block in data.blocks:
         assert block.span is not None
         for index, unit in enumerate(block.units.tolist()):
             assert block.span[0] <= unit < block.span[1]
@@ -91,14 +104,14 @@ def refused(
     data: bytes, media_type: str, folder: Path, schema: Schema = SCHEMA, limits: Limits | None = None
 ) -> list[tuple[int, str]]:
     with pytest.raises(errors.InvalidUpload) as refusal:
-        datasets.accept(pieces(data, 4096), media_type, schema, folder / "set", limits)
+        datasets.accept(pieces(data, 4096), media_type, schema, place(folder / "set"), limits)
     assert list(folder.iterdir()) == []
     return [(problem.row, problem.column) for problem in refusal.value.problems]
 
 
 def reasons(data: bytes, media_type: str, folder: Path, limits: Limits | None = None) -> list[str]:
     with pytest.raises(errors.InvalidUpload) as refusal:
-        datasets.accept([data], media_type, SCHEMA, folder / "set", limits)
+        datasets.accept([data], media_type, SCHEMA, place(folder / "set"), limits)
     assert list(folder.iterdir()) == []
     return [problem.reason for problem in refusal.value.problems]
 
@@ -154,6 +167,6 @@ def same(stored: dict[int, Unit], units: list[Unit]) -> bool:
 
 
 def endings(rows: list[Row], media_type: str, folder: Path, schema: Schema = SCHEMA) -> list[tuple[int, Any]]:
-    datasets.accept([written(rows, media_type)], media_type, schema, folder / "set")
+    datasets.accept([written(rows, media_type)], media_type, schema, place(folder / "set"))
     units = stored(folder / "set", schema)
     return [(ending, final) for unit in units.values() for _, ending, final in unit]

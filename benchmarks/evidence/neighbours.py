@@ -261,6 +261,7 @@ def cases() -> list[Case]:
         Case("DP-VAPVI, blocks, tight", _PLANE, _RHO, vapvi.Parameters(blocks)),
         Case("DP-VAPVI, blocks, paper", _PLANE, _RHO, vapvi.Parameters(blocks, calibration="paper")),
         Case("DP-VAPVI, pooled, two groups", _PLANE, _RHO, vapvi_stationary.Parameters(blocks, time_groups=2)),
+        Case("DP-VAPVI, pooled, where patients are", _PLANE, _RHO, vapvi_stationary.Parameters(blocks, parts=8)),
         Case("DP-VAPVI, pooled, columns", _PLANE, _RHO, vapvi_stationary.Parameters(blocks)),
         Case("DP-APVI, first visits, Laplace", _PLACES, _PURE, apvi_stationary.Parameters()),
         Case("DP-APVI, first visits", _PLACES, _PLENTY, apvi_stationary.Parameters()),

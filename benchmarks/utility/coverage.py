@@ -187,17 +187,20 @@ def _one(sample: bool, index: int, seed: int) -> list[Judged]:
     return list(measured(cells(sample)[index], seed))
 
 
-def run(sample: bool) -> bool:
-    """Whether the promise held in every cell; as many runs at once as there are processors."""
-    rows: list[Document] = []
+def run(sample: bool, only: str | None = None) -> bool:
+    """Whether the promise held in every cell; as many runs at once as there are processors; `only` one problem, beside
+    what is stored."""
+    rows = [] if sample or not SUMMARY.exists() else json.loads(SUMMARY.read_text(encoding="utf-8"))
+    wanted = [(index, cell) for index, cell in enumerate(cells(sample)) if only in (None, cell.problem)]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         waiting = [
-            [pool.submit(_one, sample, index, study.FIRST + run) for run in range(cell.runs)]
-            for index, cell in enumerate(cells(sample))
+            [pool.submit(_one, sample, index, study.FIRST + run) for run in range(cell.runs)] for index, cell in wanted
         ]
-        for cell, asked in zip(cells(sample), waiting, strict=True):
-            rows += summary(cell, [one for run in asked for one in run.result()])
-            for row in rows[-len(cell.policies) :]:
+        for (_, cell), asked in zip(wanted, waiting, strict=True):
+            found = summary(cell, [one for run in asked for one in run.result()])
+            here = (cell.problem, cell.size, float(cell.rho))
+            rows = [row for row in rows if (row["problem"], row["size"], row["rho"]) != here] + found
+            for row in found:
                 print(json.dumps(row, ensure_ascii=False), flush=True)
             if not sample:
                 SUMMARY.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

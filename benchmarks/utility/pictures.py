@@ -15,6 +15,10 @@ from benchmarks.utility import coverage, served, study
 PAGE: Final = Path(__file__).parents[2] / "docs" / "utility.md"
 FIGURES: Final = PAGE.parent / "figures" / "utility"
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+_FIRST: Final = (
+    *(study.BEHAVIOUR, study.UNIFORM, study.BEST, study.NOT_PRIVATE, study.VAPVI, study.CQL),
+    *(study.AUTO, study.MODE),
+)
 _UNITS: Final = {"icu-sepsis": "survival", "paper's MDP": "v − v*"}  # others: the total reward of a trajectory
 
 Document = dict[str, Any]
@@ -64,13 +68,19 @@ def _measured(rows: Sequence[Document]) -> str:
     """A line for each size and method; columns are ρ. Without privacy, ρ has no meaning."""
     rhos = sorted({row["rho"] for row in rows if row["rho"] is not None})
     lines = [["n", "method", *(f"ρ = {rho:g}" for rho in rhos)]]
-    for size, method in dict.fromkeys((row["size"], row["method"]) for row in rows):
+    for size, method in sorted({(row["size"], row["method"]) for row in rows}, key=_place):
         found = {row["rho"]: row for row in rows if (row["size"], row["method"]) == (size, method)}
         if None in found:
             lines.append([_count(size), method, _cell(found[None]), *[""] * (len(rhos) - 1)])
         else:
             lines.append([_count(size), method, *(_cell(found.get(rho)) for rho in rhos)])
     return _markdown(lines)
+
+
+def _place(line: tuple[int, str]) -> tuple[int, int, str]:
+    """By size; what there is to beat and to reach first, then what is private."""
+    size, method = line
+    return size, _FIRST.index(method) if method in _FIRST else len(_FIRST), method
 
 
 def _promised(rows: Sequence[Document]) -> str:
@@ -109,7 +119,7 @@ def drawn(problem: str, rows: Sequence[Document]) -> Figure:
     """`auto` and copying by ρ, a colour for each size; what is not private as lines across."""
     figure = Figure(figsize=(6.4, 4.2), dpi=150, layout="constrained")
     axes = figure.subplots()
-    for colour, size in zip(_COLOURS, dict.fromkeys(row["size"] for row in rows), strict=False):
+    for colour, size in zip(_COLOURS, sorted({row["size"] for row in rows}), strict=False):
         here = [row for row in rows if row["size"] == size]
         for method, style in ((study.AUTO, "o-"), (study.MODE, "s:")):
             found = [row for row in here if row["method"] == method and row["rho"] is not None]

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from discretion.learning import features as maps
-from discretion.learning import learners, policy, vapvi_stationary
+from discretion.learning import learners, policy, vapvi_stationary, whereabouts
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.trajectories import (
     CUT_BEFORE,
@@ -173,7 +173,8 @@ class Simulator:
     def noisy_mode(self, data: Trajectories, rho: Fraction) -> policy.Policy:
         """What is usually done, regressed on the features that `auto` would take, with all of ρ but a fiftieth."""
         features = maps.usual(self.vector, self.schema.actions, data.units, rho)
-        copying = vapvi_stationary.Parameters(features, rounds=1, shares=vapvi_stationary.COPYING)
+        parts = whereabouts.parts(self.vector, data.units, rho)
+        copying = vapvi_stationary.Parameters(features, rounds=1, shares=vapvi_stationary.COPYING, parts=parts)
         return learners.learn(Curator(data, rho), Concentrated(rho), copying)
 
 

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from docs.building import sample
+from docs.building import evidence, sample
 
 from discretion.privacy import rho
 
 DOCS: Final = Path(__file__).parents[1]
-PAGES: Final = (DOCS / "choosing-rho.md", DOCS / "certificate.md")
+PAGES: Final = tuple(DOCS / name for name in ("choosing-rho.md", "certificate.md", "reproduction.md"))
 
 _DELTA: Final = Fraction(1, 10**6)
 _AMOUNTS: Final = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "5")
@@ -97,6 +97,9 @@ MADE: Final[dict[str, Callable[[], str]]] = {
     "odds": odds,
     "together": together,
     "bought": bought,
+    "simulated": lambda: _lined(evidence.simulated()),
+    "attacked": lambda: _lined(evidence.attacked()),
+    "neighbours": lambda: _lined(evidence.held()),
     **{f"certificate, {name}": partial(certified, *parts) for name, parts in _PARTS.items()},
 }
 
@@ -120,6 +123,10 @@ def _up(value: float, digits: int) -> str:
 
 def _percent(share: float) -> str:
     return f"{math.ceil(100 * share)} %"
+
+
+def _lined(lines: list[list[str]]) -> str:
+    return _table(lines[0], lines[1:])
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> str:

@@ -5,7 +5,7 @@ refused leaves no entry, and one that was accepted has the time at which it bega
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import sqlalchemy as sa
@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from discretion import database
 from discretion.tables import audit
 
+PROGRAM: Final = "command line"  # the actor of what is done on the machine itself
 _NUMBERING: Final = 2718281828  # any number that nobody else locks
 
 
@@ -31,6 +32,16 @@ def record(connection: sa.Connection, actor: str, action: str, target: str, *, a
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_NUMBERING)))
     entry = {"at": database.stamp(at), "actor": actor, "action": action, "object": target}
     connection.execute(audit.insert().values(entry))
+
+
+def migrated(connection: sa.Connection, version: str) -> None:
+    """Of the program, whoever has started it: an older database was brought up to date."""
+    record(connection, PROGRAM, "database.migrate", version, at=datetime.now(UTC))
+
+
+def published(connection: sa.Connection, kid: str) -> None:
+    """Of the program: certificates are signed with a key that was not known before."""
+    record(connection, PROGRAM, "signing-key.publish", kid[:40], at=datetime.now(UTC))
 
 
 def listed(connection: sa.Connection, *, after: int = 0, limit: int) -> list[Entry]:

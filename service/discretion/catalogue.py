@@ -174,7 +174,8 @@ def fill(connection: sa.Connection, dataset: str, *, units: int, folder: str, ou
         ready["schema"] = _document(replace(found.schema, outcome=True), found.labels)
     if connection.execute(datasets.update().where(empty).values(**ready)).rowcount != 1:
         raise errors.DatasetNotEmpty
-    end_upload(connection, folder)
+    if not end_upload(connection, folder):  # it paused for so long that what it had stored may be gone
+        raise errors.UploadInterrupted("The upload was given up meanwhile; nothing was kept. Send it again.")
 
 
 def begin_upload(connection: sa.Connection, dataset: str, folder: str) -> None:
@@ -182,13 +183,26 @@ def begin_upload(connection: sa.Connection, dataset: str, folder: str) -> None:
     connection.execute(uploads.insert().values(folder=folder, dataset=dataset))
 
 
-def end_upload(connection: sa.Connection, folder: str) -> None:
-    connection.execute(uploads.delete().where(uploads.c.folder == folder))
+def end_upload(connection: sa.Connection, folder: str) -> bool:
+    """Whether it was under way. Of two that end it, one waits for the other and is told no."""
+    return connection.execute(uploads.delete().where(uploads.c.folder == folder)).rowcount == 1
 
 
 def broken_uploads(connection: sa.Connection) -> list[str]:
     """Folders of uploads that began and were not finished; some may still be under way."""
     return list(connection.execute(sa.select(uploads.c.folder)).scalars())
+
+
+def ready_folders(connection: sa.Connection) -> list[tuple[str, str]]:
+    """Each dataset that has its data, and where that lies."""
+    wanted = sa.select(datasets.c.id, datasets.c.folder).where(datasets.c.state == READY).order_by(datasets.c.id)
+    return [(row.id, row.folder) for row in connection.execute(wanted)]
+
+
+def hold(connection: sa.Connection, dataset: str) -> bool:
+    """Whether a dataset has its data, which it keeps until the caller's transaction ends."""
+    wanted = datasets.select().where(datasets.c.id == dataset, datasets.c.state == READY)
+    return connection.execute(wanted.with_for_update(key_share=True)).one_or_none() is not None
 
 
 def retire(connection: sa.Connection, dataset: str) -> None:

@@ -21,7 +21,8 @@ from typing import Any, Final
 
 import discretion
 from discretion import errors, signatures
-from discretion.learning import apvi, auto, documents, forms, learners, report, vapvi
+from discretion.learning import apvi, auto, documents, forms, learners, report, vapvi, vapvi_stationary
+from discretion.learning import features as maps
 from discretion.learning import policy as policies
 from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
@@ -270,6 +271,9 @@ def _check_policy(policy: Policy, request: Request) -> None:
     if any(getattr(rule, name) != getattr(schema, name) for name in scale):
         raise errors.InvalidCertificate("The policy scales its rewards otherwise than the certificate says.")
     features = rule.bins if isinstance(rule, policies.Table) else rule.features
+    looking = isinstance(request.parameters, vapvi_stationary.Parameters) and request.parameters.parts > 1
+    if looking and isinstance(features, maps.Blocks):
+        features = features.declared  # where in the bounds it looks was found, and paid for
     if features is not None and features != getattr(request.parameters, "features", None):
         raise errors.InvalidCertificate("The policy uses other features than the certificate says.")
     if policy.labels != request.labels:

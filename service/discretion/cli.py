@@ -17,6 +17,9 @@ _ROOMS: Final = {
     "papers": ("decide", "verify"),
     "ledgers": ("ledgers",),
     "operations": ("serve", "work", "migrate", "keys", "ledger", "openapi", "demo"),
+    "store": ("store",),
+    "backups": ("backup", "restore"),
+    "upkeep": ("doctor", "prune"),
     "paper": ("simulate",),
 }
 _HOMES: Final = {command: room for room, commands in _ROOMS.items() for command in commands}

@@ -6,8 +6,11 @@ makes each commit durable (`synchronous=FULL`): a charge that was answered must 
 goes through `snapshot`, which waits for nobody.
 """
 
-from collections.abc import Collection, Iterator
+import re
+import sqlite3
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,8 +25,11 @@ import discretion
 from discretion import errors
 
 _BUSY_MILLISECONDS: Final = 30_000
+_CONNECT_SECONDS: Final = 10
 _READING: Final = "discretion_reading"
 _STARTING: Final = 3141592653  # any number that nobody else locks
+# Of what libpq says where it is told no; it gives no code. Everything else may pass: a server that starts, no route.
+_REFUSED: Final = re.compile(r"authentication failed|does not exist|no pg_hba\.conf entry|no password supplied")
 
 
 def engine(url: str) -> sa.Engine:
@@ -34,20 +40,26 @@ def engine(url: str) -> sa.Engine:
         sa.event.listen(made, "connect", _prepare_sqlite)
         sa.event.listen(made, "begin", _begin_immediate)
         return made
-    return sa.create_engine(parsed, pool_pre_ping=True)
+    # A server that swallows everything must not hold a request for minutes.
+    patience = {} if "connect_timeout" in parsed.query else {"connect_timeout": _CONNECT_SECONDS}
+    return sa.create_engine(parsed, pool_pre_ping=True, connect_args=patience)
 
 
 def _parsed(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
-    except sa.exc.ArgumentError:
-        raise errors.InvalidSetting("The database URL cannot be read; use sqlite:///PATH or postgresql://…") from None
+    except (sa.exc.ArgumentError, ValueError):  # the latter of a port that is no number
+        raise errors.InvalidSetting(
+            "DISCRETION_DATABASE_URL cannot be read; use sqlite:///PATH or postgresql://…"
+        ) from None
     backend = parsed.get_backend_name()
     if backend == "sqlite" and parsed.database not in (None, "", ":memory:"):
         return parsed.set(drivername="sqlite")
     if backend == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
-    raise errors.InvalidSetting("The database must be a SQLite file (sqlite:///PATH) or PostgreSQL (postgresql://…).")
+    raise errors.InvalidSetting(
+        "DISCRETION_DATABASE_URL must name a SQLite file (sqlite:///PATH) or PostgreSQL (postgresql://…)."
+    )
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
@@ -126,19 +138,71 @@ def _scripts(connection: sa.Connection | None = None) -> Config:
     return config
 
 
-def migrate(made: sa.Engine) -> None:
-    """Bring the schema up to the version this program knows; a newer one is refused."""
-    try:
-        made.connect().close()
-    except sa.exc.OperationalError:
-        raise errors.DatabaseUnreachable("The database does not answer; check DISCRETION_DATABASE_URL.") from None
+@dataclass(frozen=True)
+class Step:
+    """A migration, and what it says that it does."""
+
+    revision: str
+    purpose: str
+
+
+def revision(connection: sa.Connection) -> str | None:
+    """Of the schema; None where there is none yet."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def upgrade(connection: sa.Connection, target: str = "head") -> list[Step]:
+    """Up to a revision that this program knows, in the caller's transaction: all of it or nothing."""
+    scripts = ScriptDirectory.from_config(_scripts())
+    current = revision(connection)
+    if current is not None and current not in _known(scripts):
+        raise _newer()
+    if target != "head" and target not in _known(scripts):
+        raise errors.UnknownDatabase(f"There is no revision {target} here; it is of a newer version of this program.")
+    steps = [Step(script.revision, script.doc) for script in scripts.iterate_revisions(target, current or "base")]
+    command.upgrade(_scripts(connection), target)
+    return steps[::-1]
+
+
+def _known(scripts: ScriptDirectory) -> set[str]:
+    return {script.revision for script in scripts.walk_revisions()}
+
+
+def _newer() -> errors.UnknownDatabase:
+    return errors.UnknownDatabase("The database was written by a newer version; upgrade this program.")
+
+
+def migrate(
+    made: sa.Engine, note: Callable[[sa.Connection, str], None] = lambda connection, version: None
+) -> list[Step]:
+    """Bring the schema up to the version this program knows; a newer one is refused.
+
+    `note` is told, in the same transaction, to which version an older database has come.
+    """
+    _reach(made)
     with made.begin() as connection:
         one_at_a_time(connection)
-        known = {script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()}
-        current = MigrationContext.configure(connection).get_current_revision()
-        if current is not None and current not in known:
-            raise errors.UnknownDatabase("The database was written by a newer version; upgrade this program.")
-        command.upgrade(_scripts(connection), "head")
+        older = revision(connection) is not None
+        steps = upgrade(connection)
+        if older and steps:
+            note(connection, steps[-1].revision)
+        return steps
+
+
+def _reach(made: sa.Engine) -> None:
+    """A server that is away may come back; one that does not let us in must be set up otherwise."""
+    try:
+        made.connect().close()
+    except sa.exc.DatabaseError as failure:
+        raise unreachable(failure) from None
+
+
+def unreachable(failure: sa.exc.DatabaseError) -> errors.Refusal:
+    if isinstance(failure.orig, sqlite3.Error) and "locked" not in str(failure.orig):
+        return errors.InvalidSetting(f"The file of DISCRETION_DATABASE_URL cannot be used: {failure.orig}.")
+    if not isinstance(failure, sa.exc.OperationalError) or _REFUSED.search(str(failure.orig)):
+        return errors.InvalidSetting("The database does not let this program in; check DISCRETION_DATABASE_URL.")
+    return errors.DatabaseUnreachable("The database does not answer; check DISCRETION_DATABASE_URL.")
 
 
 def one_at_a_time(connection: sa.Connection) -> None:
@@ -150,13 +214,16 @@ def one_at_a_time(connection: sa.Connection) -> None:
 def check(made: sa.Engine) -> None:
     """Refuse to work on a schema other than the one this program knows."""
     if made.dialect.name == "sqlite" and not Path(str(made.url.database)).exists():  # connecting would make one
-        raise errors.UnknownDatabase(
+        raise errors.NotMigrated(
             "There is no database here: go to the service's folder, or make a new one with `discretion migrate`."
         )
     try:
         with snapshot(made) as connection:
-            current = MigrationContext.configure(connection).get_current_revision()
-    except sa.exc.OperationalError:
-        raise errors.DatabaseUnreachable("The database does not answer; check DISCRETION_DATABASE_URL.") from None
-    if current != ScriptDirectory.from_config(_scripts()).get_current_head():
-        raise errors.UnknownDatabase("The database has another version than this program; run `discretion migrate`.")
+            current = revision(connection)
+    except sa.exc.DatabaseError as failure:
+        raise unreachable(failure) from None
+    scripts = ScriptDirectory.from_config(_scripts())
+    if current is not None and current not in _known(scripts):
+        raise _newer()
+    if current != scripts.get_current_head():
+        raise errors.NotMigrated("The database has another version than this program; run `discretion migrate`.")

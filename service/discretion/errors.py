@@ -74,6 +74,10 @@ class UnknownDatabase(Refusal):
     code = "unknown_database"
 
 
+class NotMigrated(UnknownDatabase):
+    """An older schema than this program's, or none."""
+
+
 class DatabaseUnreachable(Refusal):
     code = "database_unreachable"
 
@@ -159,6 +163,14 @@ class StorageFailed(Refusal):
     code = "storage_failed"
 
 
+class NotStored(StorageFailed):
+    """There is nothing in the place of what was asked for."""
+
+
+class StoreUnavailable(StorageFailed):
+    """The store does not answer, or refuses this service; another time it may not."""
+
+
 class InvalidRequest(Refusal):
     """A body, a header or a query that cannot be read."""
 
@@ -175,6 +187,16 @@ class NoIdempotencyKey(Refusal):
 
 class Unauthenticated(Refusal):
     code = "unauthenticated"
+
+
+class ProviderUnavailable(Refusal):
+    code = "provider_unavailable"
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(
+            "The identity provider does not answer, so its tokens cannot be checked; try again in a moment."
+        )
+        self.seconds = seconds
 
 
 class Forbidden(Refusal):
@@ -246,6 +268,24 @@ class UploadInterrupted(Refusal):
 
 class TrainingEnded(Refusal):
     code = "training_ended"
+
+
+class InvalidBackup(Refusal):
+    """A backup that is not whole, not what was written, or could not be made so."""
+
+    code = "invalid_backup"
+
+
+class NotEmpty(Refusal):
+    """A restore would come on top of something."""
+
+    code = "not_empty"
+
+
+class WouldForget(Refusal):
+    """A restore would undo what a signed head of a ledger says was charged."""
+
+    code = "would_forget"
 
 
 class LeaseLost(Exception):

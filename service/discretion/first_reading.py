@@ -6,6 +6,7 @@ what was read here to the end. What can be refused with a reason is left to `for
 """
 
 import ctypes
+import importlib.util
 import os
 import resource
 import signal
@@ -21,12 +22,14 @@ _MEMORY: Final = 4 * 2**30  # bytes of addresses, a third of them the libraries'
 _FOOTER: Final = 2**24  # bytes of the texts, and entries of the lists, in the footer
 _SECONDS: Final = 600.0
 _PR_SET_PDEATHSIG: Final = 1
+_NEIGHBOUR: Final = "discretion.scratch"
 _BUFFER: Final = 2**20  # bytes read at a time
 
 
-def opened(path: Path, dictionaries: list[str]) -> Any:
+def opened(path: Path, key: bytes | None, dictionaries: list[str]) -> Any:
+    """The file, which is enciphered if there is a key."""
     return pyarrow.parquet.ParquetFile(
-        path,
+        path if key is None else _scratch().opened(path, "rb", key),
         read_dictionary=dictionaries,
         buffer_size=_BUFFER,
         thrift_string_size_limit=_FOOTER,
@@ -34,7 +37,17 @@ def opened(path: Path, dictionaries: list[str]) -> Any:
     )
 
 
-def survived(path: Path, batch: int, group: int, rows: int) -> bool:
+def _scratch() -> Any:
+    """By its path: the program that this is has nothing else of its package."""
+    if _NEIGHBOUR not in sys.modules:
+        found = importlib.util.spec_from_file_location(_NEIGHBOUR, Path(__file__).with_name("scratch.py"))
+        assert found is not None and found.loader is not None  # noqa: PT018
+        sys.modules[_NEIGHBOUR] = importlib.util.module_from_spec(found)
+        found.loader.exec_module(sys.modules[_NEIGHBOUR])
+    return sys.modules[_NEIGHBOUR]
+
+
+def survived(path: Path, key: bytes | None, batch: int, group: int, rows: int) -> bool:
     """Whether a process of its own could read the file, in batches and row groups of these sizes, in time.
 
     It ends with the thread that started it.
@@ -42,15 +55,16 @@ def survived(path: Path, batch: int, group: int, rows: int) -> bool:
     command = [sys.executable, "-I", __file__, str(path), str(batch), str(group), str(rows), str(os.getpid())]
     environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"}  # the others reserve addresses they do not use
     quiet = subprocess.DEVNULL  # what a crash prints may hold values
+    told = key or b""  # where nobody else can read it, which arguments and environment are not
     try:
-        run = subprocess.run(command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, timeout=_SECONDS)
+        run = subprocess.run(command, env=environment, input=told, stdout=quiet, stderr=quiet, timeout=_SECONDS)
     except subprocess.TimeoutExpired:
         return False
     return run.returncode == 0
 
 
-def _read(path: Path, batch: int, group: int, most: int) -> None:
-    with opened(path, []) as file:
+def _read(path: Path, key: bytes | None, batch: int, group: int, most: int) -> None:
+    with opened(path, key, []) as file:
         if file.metadata.num_rows > most:
             return
         groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
@@ -60,19 +74,19 @@ def _read(path: Path, batch: int, group: int, most: int) -> None:
         ):
             return
         names = [name for name in ("unit", "trajectory") if name in file.schema_arrow.names]
-    with opened(path, names) as file:
+    with opened(path, key, names) as file:
         for rows in file.iter_batches(batch, use_threads=False):
             rows.validate(full=True)
 
 
-def _main(path: str, batch: str, group: str, most: str, parent: str) -> int:
+def _main(key: bytes | None, path: str, batch: str, group: str, most: str, parent: str) -> int:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
         return 1
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     try:
-        _read(Path(path), int(batch), int(group), int(most))
+        _read(Path(path), key, int(batch), int(group), int(most))
     except MemoryError:
         return 1
     except (pa.ArrowException, OSError, ValueError, KeyError):
@@ -81,4 +95,4 @@ def _main(path: str, batch: str, group: str, most: str, parent: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main(*sys.argv[1:]))
+    sys.exit(_main(sys.stdin.buffer.read() or None, *sys.argv[1:]))

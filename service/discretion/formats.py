@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -21,10 +20,12 @@ import pyarrow.json
 from discretion import errors, first_reading
 from discretion.errors import InvalidUpload, Problem
 from discretion.learning.trajectories import Discrete, Schema
+from discretion.scratch import Scratch
 
 Parsed = Iterator[tuple[int, pa.Table]]  # the number of the first data row, and some rows
 
 _T = TypeVar("_T")
+UPLOAD: Final = "upload"  # a whole Parquet file, while it is read
 _BOM: Final = b"\xef\xbb\xbf"  # spreadsheets put it before UTF-8
 
 
@@ -310,19 +311,19 @@ _PARQUET_TYPES: Final = {
 }
 
 
-def _parquet(chunks: Iterable[bytes], schema: Schema, limits: Limits, problems: Problems, path: Path) -> Parsed:
-    with path.open("wb") as copy:  # the footer, at the end, says where everything is
+def _parquet(chunks: Iterable[bytes], schema: Schema, limits: Limits, problems: Problems, rough: Scratch) -> Parsed:
+    with rough.open(UPLOAD, "wb") as copy:  # the footer, at the end, says where everything is
         for chunk in _received(chunks, limits):
             copy.write(chunk)
-    row = 1
-    if not first_reading.survived(path, limits.batch, limits.group, limits.rows):
+    row, path, key = 1, rough.folder / UPLOAD, rough.key_of(UPLOAD)
+    if not first_reading.survived(path, key, limits.batch, limits.group, limits.rows):
         raise problems.stop(0, "", "The file cannot be read as Parquet.")
     try:
-        with first_reading.opened(path, []) as file:
+        with first_reading.opened(path, key, []) as file:
             _check_parquet(file, schema, limits, problems)
             names = [name for name in ("unit", "trajectory") if name in file.schema_arrow.names]
         # As dictionaries, names that are short in the file stay so in memory until they have been measured.
-        with first_reading.opened(path, names) as file:
+        with first_reading.opened(path, key, names) as file:
             for batch in file.iter_batches(limits.batch, use_threads=False):
                 batch.validate(full=True)
                 yield row, pa.Table.from_batches([batch])
@@ -368,7 +369,7 @@ def _check_parquet(file: Any, schema: Schema, limits: Limits, problems: Problems
 
 
 def parse(
-    chunks: Iterable[bytes], media_type: str, schema: Schema, limits: Limits, problems: Problems, folder: Path
+    chunks: Iterable[bytes], media_type: str, schema: Schema, limits: Limits, problems: Problems, rough: Scratch
 ) -> Parsed:
     match media_type.partition(";")[0].strip().lower():
         case "text/csv":
@@ -376,5 +377,5 @@ def parse(
         case "application/x-ndjson":
             return _ndjson(chunks, schema, limits, problems)
         case "application/vnd.apache.parquet":
-            return _parquet(chunks, schema, limits, problems, folder / "upload")
+            return _parquet(chunks, schema, limits, problems, rough)
     raise problems.stop(0, "", "Send text/csv, application/x-ndjson or application/vnd.apache.parquet.")

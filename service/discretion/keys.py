@@ -1,4 +1,7 @@
-"""API keys: who may come in, and as what. A token is shown once; only its hash is kept."""
+"""API keys: who may come in, and as what. A token is shown once; only its hash is kept.
+
+Identities of a provider are rows here, too (`identities`), so that whatever names a key can name either.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -7,11 +10,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from discretion import database, errors
+from discretion import database, errors, roles
 from discretion.privacy import tokens
 from discretion.tables import keys
 
-ROLES: Final = ("admin", "custodian", "analyst", "auditor")
+ROLES: Final = roles.ROLES
 _LONGEST_NAME: Final = 200
 
 
@@ -22,6 +25,12 @@ class Key:
     role: str
     created_at: str
     revoked_at: str | None
+    issuer: str | None = None
+    subject: str | None = None
+
+    @property
+    def kind(self) -> str:
+        return "key" if self.issuer is None else "identity"
 
 
 def checked_name(name: str) -> str:
@@ -47,6 +56,11 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+def no_token() -> str:
+    """What stands where the hash would, if there is no token: the hash of nothing, for sessions to hang on."""
+    return tokens.identifier("none")
+
+
 def authenticate(connection: sa.Connection, token: str) -> Key | None:
     """Whose token this is, None for an unknown or revoked one."""
     return of_digest(connection, digest(token))
@@ -56,32 +70,34 @@ def of_digest(connection: sa.Connection, hashed: str, *, lock: bool = False) -> 
     valid = (keys.c.token_hash == hashed) & keys.c.revoked_at.is_(None)
     question = keys.select().where(valid)
     found = connection.execute(question.with_for_update(key_share=True) if lock else question).one_or_none()
-    return None if found is None else _key(found)
+    return None if found is None else of_row(found)
 
 
 def replace(connection: sa.Connection, key: str) -> str:
     """Another token for the same key, which opens again if it was revoked; the old one opens nothing."""
     token = tokens.token()
     renewed = {"token_hash": digest(token), "revoked_at": None}
-    if connection.execute(keys.update().where(keys.c.id == key).values(**renewed)).rowcount != 1:
-        raise errors.NoSuchKey("There is no such key.")
+    here = (keys.c.id == key) & keys.c.issuer.is_(None)  # an identity with a token could pass for its person
+    if connection.execute(keys.update().where(here).values(**renewed)).rowcount != 1:
+        raise errors.NoSuchKey("There is no such key; identities have no token here, see `keys reopen`.")
     return token
 
 
-def revoke(connection: sa.Connection, key: str, *, at: datetime) -> None:
-    """From now on the token opens nothing; the row stays, so that old rows of the ledger still name somebody."""
+def revoke(connection: sa.Connection, key: str, *, at: datetime) -> Key:
+    """From now on it opens nothing; the row stays, so that old rows of the ledger still name somebody."""
     alive = (keys.c.id == key) & keys.c.revoked_at.is_(None)
     if connection.execute(keys.update().where(alive).values(revoked_at=database.stamp(at))).rowcount != 1:
         raise errors.NoSuchKey("There is no such key, or it was revoked before.")
+    return get(connection, key)
 
 
 def get(connection: sa.Connection, key: str) -> Key:
-    return _key(connection.execute(keys.select().where(keys.c.id == key)).one())
+    return of_row(connection.execute(keys.select().where(keys.c.id == key)).one())
 
 
 def listed(connection: sa.Connection, *, after: str | None, limit: int) -> tuple[list[Key], str | None]:
     rows, following = database.page(connection, keys, sa.true(), after=after, limit=limit)
-    return [_key(row) for row in rows], following
+    return [of_row(row) for row in rows], following
 
 
 def exist(connection: sa.Connection) -> bool:
@@ -89,5 +105,5 @@ def exist(connection: sa.Connection) -> bool:
     return connection.execute(sa.select(sa.exists().where(keys.c.id.is_not(None)))).scalar_one()
 
 
-def _key(row: Any) -> Key:
-    return Key(row.id, row.name, row.role, row.created_at, row.revoked_at)
+def of_row(row: Any) -> Key:
+    return Key(row.id, row.name, row.role, row.created_at, row.revoked_at, row.issuer, row.subject)

@@ -274,9 +274,13 @@ def newest(connection: sa.Connection, population: str) -> tuple[int, str]:
 
 def head(connection: sa.Connection, population: str) -> dict[str, Any]:
     """What an auditor keeps outside, so that a ledger rolled back or cloned is found out."""
-    found = verify(connection, population)
-    sequence, newest_hash = newest(connection, population)
-    return head_document(population, Reckoning(found, sequence, newest_hash))
+    verify(connection, population)
+    return newest_document(connection, population)
+
+
+def newest_document(connection: sa.Connection, population: str) -> dict[str, Any]:
+    """The head of a ledger that has just been checked."""
+    return head_document(population, Reckoning(balance(connection, population), *newest(connection, population)))
 
 
 def head_document(population: str, reckoned: Reckoning) -> dict[str, Any]:

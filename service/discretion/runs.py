@@ -193,6 +193,22 @@ def fail(connection: sa.Connection, held: Claim) -> None:
     _write(connection, held, state=FAILED, code=FAILURE)
 
 
+def fail_undrawn(connection: sa.Connection) -> int:
+    """How many runs were not through with their draws, and have failed now.
+
+    For a database that comes out of a backup: whoever ran it after that may have drawn the rest and released it, and
+    the same charge must not pay for other noise. What has drawn everything only computes, and may go on.
+    """
+    recorded = (
+        sa.select(sa.func.count())
+        .where(draws.c.training == trainings.c.id, draws.c.recorded)
+        .correlate(trainings)
+        .scalar_subquery()
+    )
+    undrawn = (trainings.c.state == RUNNING) & (recorded < trainings.c.stages - 1)
+    return connection.execute(trainings.update().where(undrawn).values(state=FAILED, code=FAILURE)).rowcount
+
+
 def store(
     connection: sa.Connection,
     made: Policy | Report,

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 
-from discretion import audit, database, errors, keys, settings
+from discretion import audit, database, errors, keys, logs, settings
 from discretion.api import app as api
-from discretion.api import connections, uploads
+from discretion.api import connections, uploads, waiting
 from discretion.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -43,10 +43,14 @@ def harden() -> None:
     os.umask(0o077)
 
 
-def configure_logging() -> None:
-    """Ids and verbs on standard error, never a value."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+@contextmanager
+def privately() -> Iterator[None]:
+    """What a command makes meanwhile is for its owner only."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def prepare(found: Settings, announce: Callable[[str], None]) -> None:
@@ -54,7 +58,11 @@ def prepare(found: Settings, announce: Callable[[str], None]) -> None:
     with _writing(found):
         found.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     engine = database.engine(found.database_url)
-    database.migrate(engine)
+    if found.migrates:
+        for step in database.migrate(engine, audit.migrated):
+            _log.info("The database is at revision %s now: %s", step.revision, step.purpose)
+    else:
+        database.check(engine)
     with database.transaction(engine) as connection:
         database.one_at_a_time(connection)
         if not keys.exist(connection):
@@ -70,15 +78,50 @@ def _writing(found: Settings) -> Iterator[None]:
     try:
         yield
     except OSError as trouble:
-        raise errors.InvalidSetting(f"The data folder cannot be made: {trouble.strerror}.") from None
+        raise errors.InvalidSetting(f"DISCRETION_DATA cannot be made: {trouble.strerror}.") from None
 
 
-def serve(found: Settings) -> None:
-    """Until SIGTERM or SIGINT."""
-    listening = _listen(found)
-    server = uvicorn.Server(
+def opened(found: Settings, announce: Callable[[str], None]) -> tuple[Any, socket.socket]:
+    """The application and where it listens, once the database is there; who asks before that is told so."""
+    listening = None
+    while True:
+        try:
+            prepare(found, announce)
+            return api.create(found), listening or _listen(found)
+        except (errors.DatabaseUnreachable, errors.NotMigrated) as away:
+            _log.warning("%s", away)
+            listening = listening or _listen(found)
+            _wait(found, listening)
+
+
+def _wait(found: Settings, listening: socket.socket) -> None:
+    """Answer 503 until the database is worth another look."""
+    server = _server(waiting.create())
+    threading.Thread(target=_look, args=(found, server), daemon=True).start()
+    server.run(sockets=[listening.dup()])  # uvicorn closes what it was given; who comes meanwhile waits in the queue
+
+
+def _look(found: Settings, server: uvicorn.Server) -> None:
+    engine = database.engine(found.database_url)
+    while not server.should_exit:
+        time.sleep(_AGAIN)
+        try:
+            database.check(engine)
+        except errors.DatabaseUnreachable:
+            continue
+        except errors.NotMigrated:
+            if not found.migrates:
+                continue
+        except errors.Refusal:  # it is another reason now, and that one ends the start
+            pass
+        server.should_exit = True
+    engine.dispose()
+
+
+def _server(app: Any) -> uvicorn.Server:
+    return uvicorn.Server(
         uvicorn.Config(
-            api.create(found),
+            app,
             http=connections.Connection,
             ws="none",
             log_config=None,
@@ -88,6 +131,11 @@ def serve(found: Settings) -> None:
             timeout_keep_alive=30,
         )
     )
+
+
+def serve(found: Settings, app: Any, listening: socket.socket) -> None:
+    """Until SIGTERM or SIGINT."""
+    server = _server(app)
 
     def stop(number: int, frame: FrameType | None) -> None:
         server.should_exit = True
@@ -124,7 +172,9 @@ def _listen(found: Settings) -> socket.socket:
     try:
         listening = socket.create_server((found.host, found.port), backlog=2048)
     except OSError as trouble:
-        raise errors.InvalidSetting(f"Cannot listen on {found.host}:{found.port}: {trouble.strerror}.") from None
+        raise errors.InvalidSetting(
+            f"Cannot listen on {found.host}:{found.port} (DISCRETION_HOST, DISCRETION_PORT): {trouble.strerror}."
+        ) from None
     # Connections inherit it. asyncio sets it only on sockets that name their protocol, and create_server names none;
     # without it the second part of every answer waits 40 ms for the first to be acknowledged.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -178,7 +228,6 @@ def main(announce: Callable[[str], None]) -> None:
     # From the first moment: the kernel ignores what the first process of a container does not handle.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     harden()
-    configure_logging()
     found = settings.read()
-    prepare(found, announce)
-    serve(found)
+    logs.configure(found.log_format)
+    serve(found, *opened(found, announce))

@@ -1,7 +1,8 @@
 """Sessions: a token exchanged for a secret that a browser keeps out of every page's reach.
 
 A session belongs to the token that it was begun with, and ends with it: when the key is revoked, when its token is
-replaced, twelve hours after it began, or an hour after it was last used. Only the hash of its secret is stored.
+replaced, twelve hours after it began, or an hour after it was last used. An identity's ends when the token expires or
+the role changes, if that is earlier. Only the hash of its secret is stored.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from discretion import database, keys
 from discretion.keys import Key
 from discretion.privacy import tokens
+from discretion.tables import keys as rows
 from discretion.tables import sessions
 
 LIFE: Final = timedelta(hours=12)
@@ -30,6 +32,7 @@ class Session:
     secret: str = field(repr=False)
     created_at: datetime
     used_at: datetime
+    until: datetime | None = None  # an identity's token expires
 
     @property
     def csrf(self) -> str:
@@ -39,7 +42,12 @@ class Session:
     @property
     def expires_at(self) -> datetime:
         """If it is not used again."""
-        return min(self.created_at + LIFE, self.used_at + _IDLE)
+        return min(self.latest_end, self.used_at + _IDLE)
+
+    @property
+    def latest_end(self) -> datetime:
+        """However often it is used."""
+        return min(self.created_at + LIFE, self.until or self.created_at + LIFE)
 
     def is_due(self, at: datetime) -> bool:
         return at - self.used_at >= _NOTED
@@ -47,22 +55,38 @@ class Session:
 
 def begin(connection: sa.Connection, token: str, *, at: datetime) -> Session | None:
     """A session of the key whose token this is, None for an unknown or revoked one."""
-    hashed = keys.digest(token)
+    return _begin(connection, keys.digest(token), at, None)
+
+
+def begin_for(connection: sa.Connection, identity: Key, *, at: datetime, until: datetime) -> Session | None:
+    """A session of an identity that has shown its token, None for a revoked one."""
+    held = sa.select(rows.c.token_hash).where(rows.c.id == identity.id)
+    return _begin(connection, connection.execute(held).scalar_one(), at, until)
+
+
+def _begin(connection: sa.Connection, hashed: str, at: datetime, until: datetime | None) -> Session | None:
     # Locked, so that of several who sign in at once each sees the others.
     key = keys.of_digest(connection, hashed, lock=True)
     if key is None:
         return None
-    connection.execute(sessions.delete().where(~_alive(at)))
+    forget(connection, at=at)
     _make_room(connection, hashed)
-    made = Session(key, tokens.token("ses"), at, at)
-    times = {"created_at": database.stamp(at), "used_at": database.stamp(at)}
-    connection.execute(sessions.insert().values(hash=keys.digest(made.secret), token_hash=hashed, **times))
+    made = Session(key, tokens.token("ses"), at, at, until)
+    values = {"created_at": database.stamp(at), "used_at": database.stamp(at)}
+    values |= {} if until is None else {"expires_at": database.stamp(until)}
+    connection.execute(sessions.insert().values(hash=keys.digest(made.secret), token_hash=hashed, **values))
     return made
+
+
+def forget(connection: sa.Connection, *, at: datetime) -> int:
+    """How many have ended, and are gone now."""
+    return connection.execute(sessions.delete().where(~_alive(at))).rowcount
 
 
 def _alive(at: datetime) -> sa.ColumnElement[bool]:
     since, used = database.stamp(at - LIFE), database.stamp(at - _IDLE)
-    return (sessions.c.created_at > since) & (sessions.c.used_at > used)
+    unexpired = sessions.c.expires_at.is_(None) | (sessions.c.expires_at > database.stamp(at))
+    return (sessions.c.created_at > since) & (sessions.c.used_at > used) & unexpired
 
 
 def _make_room(connection: sa.Connection, token_hash: str) -> None:
@@ -80,7 +104,8 @@ def find(connection: sa.Connection, secret: str, *, at: datetime) -> Session | N
     key = None if row is None else keys.of_digest(connection, row.token_hash)
     if row is None or key is None:
         return None
-    return Session(key, secret, datetime.fromisoformat(row.created_at), datetime.fromisoformat(row.used_at))
+    until = None if row.expires_at is None else datetime.fromisoformat(row.expires_at)
+    return Session(key, secret, datetime.fromisoformat(row.created_at), datetime.fromisoformat(row.used_at), until)
 
 
 def prolong(connection: sa.Connection, found: Session, *, at: datetime) -> Session:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from discretion import errors
+from discretion import errors, oidc
 
 _PREFIX: Final = "DISCRETION_"
 _FILE: Final = "_FILE"
-_SECRETS: Final = ("DATABASE_URL", "SIGNING_KEY", "METRICS_TOKEN")
+_SECRETS: Final = ("DATABASE_URL", "SIGNING_KEY", "METRICS_TOKEN", "S3_ACCESS_KEY", "S3_SECRET_KEY")
+_PATHS: Final = ("WORK", "STORE_KEY_FILE", "S3_CA_FILE")
 _SHORTEST_TOKEN: Final = 24
 
 # name: (default, least, most, what it means)
@@ -28,13 +29,25 @@ _NUMBERS: Final = {
     "UPLOADS": (4, 1, 64, "at once"),
     "STALL_SECONDS": (60, 1, 3600, "an upload may pause before it is given up"),
 }
-_NAMES: Final = ("DATA", "HOST", *_NUMBERS, *_SECRETS)
+# name: (default, every other value, what it means)
+_CHOICES: Final = {
+    "LOG_FORMAT": ("text", ("json",), "lines for people, or one JSON object a line"),
+    "MIGRATE": ("true", ("false",), "whether `discretion serve` brings the database up to its own version"),
+}
+_NAMES: Final = ("DATA", "HOST", "STORE", "HEADS", *_PATHS, *_NUMBERS, *_CHOICES, *_SECRETS, *oidc.NAMES)
 _CLIENT: Final = ("URL", "TOKEN", "TOKEN" + _FILE)  # of commands that speak to a service; the service itself has no use
 
 
 @dataclass(frozen=True)
 class Settings:
     data: Path  # the embedded folder: database, datasets, signing key
+    store: str | None  # a URL; None is the folder's own `datasets`
+    work: Path  # where uploads are while they are checked
+    store_key_file: Path | None  # the master keys of datasets; None leaves them in the clear
+    s3_access_key: str | None = field(repr=False)
+    s3_secret_key: str | None = field(repr=False)
+    s3_ca_file: Path | None
+    heads: Path  # where signed heads of the ledgers are put after each charge
     database_url: str = field(repr=False)  # may hold a password, which must not reach a log
     signing_key: str | None = field(repr=False)
     metrics_token: str | None = field(repr=False)
@@ -47,9 +60,13 @@ class Settings:
     max_upload_megabytes: int
     uploads: int
     stall_seconds: int
+    log_format: str
+    migrates: bool
+    provider: oidc.Oidc | None = None  # of identities, beside API keys
 
     @property
     def datasets(self) -> Path:
+        """Where they lie unless `store` says otherwise."""
         return self.data / "datasets"
 
     @property
@@ -62,18 +79,47 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
     for name in sorted(environment):
         if name.startswith(_PREFIX) and name not in known and name.removeprefix(_PREFIX) not in _CLIENT:
             raise errors.InvalidSetting(f"There is no setting {name}; the settings are {', '.join(sorted(known))}.")
-    data = Path(environment.get(_PREFIX + "DATA") or "discretion-data").absolute()
+    data = _folder(environment, "DATA") or Path("discretion-data").absolute()
     token = _secret(environment, "METRICS_TOKEN")
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise errors.InvalidSetting(f"DISCRETION_METRICS_TOKEN needs at least {_SHORTEST_TOKEN} characters.")
     return Settings(
         data=data,
+        store=environment.get(_PREFIX + "STORE") or None,
+        work=_path(environment, "WORK") or data / "work",
+        store_key_file=_path(environment, "STORE_KEY_FILE"),
+        s3_ca_file=_path(environment, "S3_CA_FILE"),
+        s3_access_key=_secret(environment, "S3_ACCESS_KEY"),
+        s3_secret_key=_secret(environment, "S3_SECRET_KEY"),
+        heads=_folder(environment, "HEADS") or data / "heads",
         database_url=_secret(environment, "DATABASE_URL") or f"sqlite:///{data / 'discretion.db'}",
         signing_key=_secret(environment, "SIGNING_KEY"),
         metrics_token=token,
         host=environment.get(_PREFIX + "HOST") or "127.0.0.1",
+        provider=oidc.read({name: environment.get(_PREFIX + name, "") for name in oidc.NAMES}),
+        log_format=_choice(environment, "LOG_FORMAT"),
+        migrates=_choice(environment, "MIGRATE") == "true",
         **{name.lower(): _number(environment, name) for name in _NUMBERS},
     )
+
+
+def _folder(environment: Mapping[str, str], name: str) -> Path | None:
+    """A folder that is there, or may be made."""
+    text = environment.get(_PREFIX + name)
+    if not text:
+        return None
+    path = Path(text).absolute()
+    if "\0" in text or (path.exists() and not path.is_dir()):
+        raise errors.InvalidSetting(f"{_PREFIX}{name} must name a folder, and what it names is none.")
+    return path
+
+
+def _choice(environment: Mapping[str, str], name: str) -> str:
+    default, others, meaning = _CHOICES[name]
+    text = environment.get(_PREFIX + name) or default
+    if text not in (default, *others):
+        raise errors.InvalidSetting(f"{_PREFIX}{name} ({meaning}) must be {' or '.join((default, *others))}.")
+    return text
 
 
 def service_of(environment: Mapping[str, str] = os.environ) -> tuple[str | None, str | None]:
@@ -94,6 +140,11 @@ def _number(environment: Mapping[str, str], name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 12 or not least <= int(text) <= most:
         raise errors.InvalidSetting(f"{_PREFIX}{name} ({meaning}) must be a whole number from {least} to {most}.")
     return int(text)
+
+
+def _path(environment: Mapping[str, str], name: str) -> Path | None:
+    given = environment.get(_PREFIX + name)
+    return Path(given).absolute() if given else None
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str | None:

@@ -69,7 +69,7 @@ def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
-def _bytes(text: object, name: str) -> bytes:
+def decode(text: object, name: str) -> bytes:
     """Strictly: of several spellings of the same bytes only one is accepted."""
     data = b""
     if isinstance(text, str):
@@ -91,7 +91,7 @@ def sign(payload: Document, key: SigningKey, kind: str = TYPE) -> Document:
     return {"payload": body, "protected": protected, "signature": _base64(signature)}
 
 
-def _json(text: bytes | str, name: str) -> Document:
+def parse(text: bytes | str, name: str) -> Document:
     """A JSON object in which no key stands twice, for readers differ in which of two they believe."""
 
     def once(pairs: Sequence[tuple[str, Any]]) -> Document:
@@ -128,7 +128,7 @@ def _public_key(listed: Document, kid: object) -> Ed25519PublicKey:
     expected = {"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig"}
     if any(key.get(name, value if name in ("alg", "use") else None) != value for name, value in expected.items()):
         raise errors.InvalidCertificate("The key in the key list is not an Ed25519 key for signatures.")
-    public = _bytes(key.get("x"), "public key")
+    public = decode(key.get("x"), "public key")
     if len(public) != 32 or _thumbprint(str(key["x"])) != kid:
         raise errors.InvalidCertificate("The key in the key list goes by a name that is not its own.")
     return Ed25519PublicKey.from_public_bytes(public)
@@ -136,24 +136,24 @@ def _public_key(listed: Document, kid: object) -> Ed25519PublicKey:
 
 def read(text: bytes | str, listed: bytes | str | None, kind: str = TYPE) -> tuple[Document, str]:
     """The payload and who signed it; the signature is checked before the payload is read."""
-    parts = _json(text, "certificate")
+    parts = parse(text, "certificate")
     if set(parts) != {"payload", "protected", "signature"}:
         raise errors.InvalidCertificate("A certificate has exactly a payload, a protected header and a signature.")
-    header = _json(_bytes(parts["protected"], "protected header"), "protected header")
+    header = parse(decode(parts["protected"], "protected header"), "protected header")
     if "crit" in header:
         raise errors.InvalidCertificate("The certificate asks for extensions (crit), and there are none.")
     if header.get("alg") != "EdDSA":
         raise errors.InvalidCertificate("The certificate is signed with another algorithm than EdDSA.")
     if header.get("typ") != kind or set(header) != {"alg", "kid", "typ"}:
         raise errors.InvalidCertificate("The protected header is not one of a certificate.")
-    body, signature = _bytes(parts["payload"], "payload"), _bytes(parts["signature"], "signature")
+    body, signature = decode(parts["payload"], "payload"), decode(parts["signature"], "signature")
     if listed is not None:
         try:
             signed = f"{parts['protected']}.{parts['payload']}".encode("ascii")
-            _public_key(_json(listed, "key list"), header["kid"]).verify(signature, signed)
+            _public_key(parse(listed, "key list"), header["kid"]).verify(signature, signed)
         except exceptions.InvalidSignature:
             raise errors.InvalidCertificate("The signature does not belong to this certificate.") from None
-    payload = _json(body, "payload")
+    payload = parse(body, "payload")
     if canonical(payload) != body:
         raise errors.InvalidCertificate("The payload is not canonical JSON.")
     return payload, header["kid"]

@@ -21,7 +21,10 @@ from discretion.tables import signing_keys
 def current(found: Settings) -> signatures.SigningKey:
     """The key that signs from now on: the one the settings give, or the data folder's own."""
     if found.signing_key is not None:
-        return signatures.SigningKey.from_pem(found.signing_key.encode())
+        try:
+            return signatures.SigningKey.from_pem(found.signing_key.encode())
+        except errors.InvalidCertificate as refusal:
+            raise errors.InvalidSetting(f"DISCRETION_SIGNING_KEY cannot be used: {refusal}") from None
     return ensure(found.signing_key_file)
 
 
@@ -30,6 +33,8 @@ def load(path: Path) -> signatures.SigningKey:
         if path.stat().st_mode & 0o077:
             raise errors.InvalidSetting("The signing key can be read by others; set its mode to 600.")
         return signatures.SigningKey.from_pem(path.read_bytes())
+    except errors.InvalidCertificate as refusal:
+        raise errors.InvalidSetting(f"{path.name} in DISCRETION_DATA cannot be used: {refusal}") from None
     except OSError:
         raise errors.InvalidSetting("The signing key in the data folder cannot be read; check whose it is.") from None
 
@@ -66,11 +71,12 @@ def _write(path: Path, key: signatures.SigningKey, *, exclusively: bool) -> None
     temporary.unlink()
 
 
-def publish(connection: sa.Connection, key: signatures.SigningKey, *, at: datetime) -> None:
-    """Make the public half known, before anything that it signed."""
+def publish(connection: sa.Connection, key: signatures.SigningKey, *, at: datetime) -> bool:
+    """Make the public half known, before anything that it signed; whether nobody had done so yet."""
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     values = {"kid": key.kid, "jwk": json.dumps(key.jwk()), "created_at": database.stamp(at)}
-    connection.execute(insert(signing_keys).values(values).on_conflict_do_nothing())
+    made = insert(signing_keys).values(values).on_conflict_do_nothing().returning(signing_keys.c.kid)
+    return connection.execute(made).one_or_none() is not None
 
 
 def published(connection: sa.Connection) -> dict[str, object]:

@@ -17,12 +17,15 @@ keys = sa.Table(
     sa.Column("id", sa.String(40), primary_key=True),
     sa.Column("name", sa.String(200), nullable=False),
     sa.Column("role", sa.String(16), nullable=False),
-    sa.Column(
-        "token_hash", sa.String(64), nullable=False, unique=True
-    ),  # the token itself is shown once and kept nowhere
+    # The token itself is shown once and kept nowhere. An identity has none, and here a word that is no hash.
+    sa.Column("token_hash", sa.String(64), nullable=False, unique=True),
     sa.Column("created_at", sa.String(32), nullable=False),
     sa.Column("revoked_at", sa.String(32)),
+    sa.Column("issuer", sa.String(255)),  # of identities only: the provider that vouches for them,
+    sa.Column("subject", sa.String(255)),  # whom it means,
+    sa.Column("asserted_at", sa.String(32)),  # and when it issued the newest token that was seen
     sa.CheckConstraint("role IN ('admin', 'custodian', 'analyst', 'auditor')", name="role"),
+    sa.Index("uq_keys_issuer_subject", "issuer", "subject", unique=True),
 )
 
 sessions = sa.Table(
@@ -32,6 +35,7 @@ sessions = sa.Table(
     sa.Column("token_hash", sa.String(64), nullable=False),  # of the token it was opened with, and ends with
     sa.Column("created_at", sa.String(32), nullable=False),
     sa.Column("used_at", sa.String(32), nullable=False),
+    sa.Column("expires_at", sa.String(32)),  # with an identity's token, whatever happens
 )
 
 populations = sa.Table(

@@ -8,10 +8,10 @@ before it (`_Sequence`). All of it is vectorised; Python looks at single rows on
 """
 
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,13 @@ from discretion import errors, formats
 from discretion.errors import InvalidUpload
 from discretion.formats import Limits, Problems
 from discretion.learning.trajectories import BoolArray, Discrete, IntArray, Schema
+from discretion.scratch import Scratch
 
 Records = NDArray[np.void]  # (R,) of `record(schema)`
 
 _PARTS: Final = 32  # files that the names of units are spread over to look for repetitions, one in memory at a time
-_FLAGS: Final = pa.array(["", "false", "true", "0", "1"])
+_NAMES: Final = "names"
+_FLAGS: Final = ("", "false", "true", "0", "1")
 _FLAG_VALUES: Final = np.array([-1, 0, 1, 0, 1, -2], np.int8)  # −1: nothing said, −2: something else was
 
 
@@ -142,7 +144,7 @@ class _Columns:
         if column is None:
             return np.full(len(self.rows), -1, np.int8)
         texts = pc.utf8_lower(pc.fill_null(pc.cast(column, pa.string()), ""))
-        flags = _FLAG_VALUES[pc.fill_null(pc.index_in(texts, value_set=_FLAGS), len(_FLAGS)).to_numpy()]
+        flags = _FLAG_VALUES[pc.fill_null(pc.index_in(texts, value_set=pa.array(_FLAGS)), len(_FLAGS)).to_numpy()]
         self._report(flags == -2, "terminated", "The value is not true, false, 1 or 0.")
         return flags
 
@@ -224,7 +226,7 @@ class _Sequence:
         sound = (step > 0) & (begins | (before > 0))  # a step that is wrong in itself was named already
         wrong = sound & (step != np.where(begins, 1, before + 1))
         twice = wrong & ~begins & (step == before)
-        together = "A trajectory starts with step 1, and its rows stand together in the order of their steps."
+        together = "A trajectory starts with step 1; its rows stand together: sort the file by unit and step."
         self._problems.add(rows[wrong & begins], "step", together)
         self._problems.add(rows[twice], "step", "This step of the trajectory occurs twice.")
         self._problems.add(rows[wrong & ~begins & ~twice], "step", "The steps of a trajectory count up by one.")
@@ -301,10 +303,11 @@ def _changes(before: pa.Array, texts: pa.Array) -> BoolArray:
 class _Names:
     """The names of the units so far, on disk: the only way to know, in bounded memory, that none comes again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        folder.mkdir()
+    def __init__(self, rough: Scratch) -> None:
+        self._rough = rough
+        (rough.folder / _NAMES).mkdir()
         self._schema = pa.schema([("name", pa.string()), ("row", pa.int64())])
+        self._files: dict[int, IO[bytes]] = {}
         self._writers: dict[int, Any] = {}
 
     def add(self, names: pa.Array, rows: IntArray) -> None:
@@ -314,7 +317,8 @@ class _Names:
         parts = _spread(names)
         for part in np.unique(parts).tolist():
             if part not in self._writers:
-                self._writers[part] = pa.ipc.new_stream(self._path(part), self._schema)
+                self._files[part] = self._rough.open(self._name(part), "wb")
+                self._writers[part] = pa.ipc.new_stream(self._files[part], self._schema)
             self._writers[part].write_batch(batch.filter(pa.array(parts == part)))
 
     def again(self) -> list[int]:
@@ -322,7 +326,7 @@ class _Names:
         self.close()
         found: list[int] = []
         for part in self._writers:
-            with pa.ipc.open_stream(self._path(part)) as stream:
+            with self._rough.open(self._name(part), "rb") as file, pa.ipc.open_stream(file) as stream:
                 table = stream.read_all()
             names = pc.dictionary_encode(table.column("name")).combine_chunks()
             _, firsts = np.unique(names.indices.to_numpy(), return_index=True)
@@ -330,11 +334,19 @@ class _Names:
         return sorted(found)
 
     def close(self) -> None:
-        for writer in self._writers.values():
-            writer.close()
+        for part, file in self._files.items():
+            if not file.closed:
+                self._writers[part].close()
+                file.close()
 
-    def _path(self, part: int) -> str:
-        return str(self._folder / str(part))
+    def _name(self, part: int) -> str:
+        return f"{_NAMES}/{part}"
+
+
+def forget(rough: Scratch) -> None:
+    """Remove what was written to judge the rows by: they are judged."""
+    shutil.rmtree(rough.folder / _NAMES)
+    rough.delete(formats.UPLOAD)
 
 
 def _spread(names: pa.Array) -> IntArray:
@@ -355,14 +367,14 @@ class Said:
 
 
 def read(
-    chunks: Iterable[bytes], media_type: str, schema: Schema, folder: Path, limits: Limits, said: Said
+    chunks: Iterable[bytes], media_type: str, schema: Schema, rough: Scratch, limits: Limits, said: Said
 ) -> Iterator[Records]:
     """The records in the order of arrival; all problems of an upload come as one refusal, at its end at the latest."""
     problems = Problems()
-    names = _Names(folder / "names")
+    names = _Names(rough)
     sequence = _Sequence(schema, names, problems)
     try:
-        for first, table in formats.ahead(formats.parse(chunks, media_type, schema, limits, problems, folder)):
+        for first, table in formats.ahead(formats.parse(chunks, media_type, schema, limits, problems, rough)):
             if first + table.num_rows - 1 > limits.rows:
                 raise errors.UploadTooLarge(f"An upload has at most {limits.rows} rows.")
             said.outcome |= "outcome" in table.column_names
@@ -372,7 +384,11 @@ def read(
                 break
         if len(rest := sequence.rest()):
             yield rest
-        problems.add(names.again(), "unit", "The rows of one unit stand together; this one has occurred before.")
+        problems.add(
+            names.again(),
+            "unit",
+            "The rows of one unit stand together; this one has occurred before: sort the file by unit and step.",
+        )
     except InvalidUpload as refusal:  # raised while the rows before were still being judged
         raise InvalidUpload(dict.fromkeys([*problems.found, *refusal.problems])) from None
     finally:

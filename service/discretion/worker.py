@@ -26,7 +26,22 @@ from typing import Final, NoReturn
 import numpy as np
 import sqlalchemy as sa
 
-from discretion import database, datasets, errors, evaluations, ledger, processes, requests, runs, signing, trainings
+from discretion import (
+    audit,
+    catalogue,
+    database,
+    datasets,
+    errors,
+    evaluations,
+    heads,
+    ledger,
+    processes,
+    requests,
+    runs,
+    shelves,
+    signing,
+    trainings,
+)
 from discretion.catalogue import Dataset
 from discretion.learning import learners
 from discretion.learning.curator import Curator
@@ -41,6 +56,7 @@ from discretion.settings import Settings
 _log = logging.getLogger(__name__)
 
 _ACTOR: Final = "worker"
+_AWAY: Final = 1.0  # seconds between looks for a database that does not answer
 _IDLE: Final = 0.25  # seconds between looks at the queue
 _LOOK: Final = 0.05  # seconds between looks at the child
 _PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when it is told to stop
@@ -56,6 +72,7 @@ class _Stop(BaseException):
 class Worker:
     def __init__(self, found: Settings) -> None:
         self._settings = found
+        shelves.opened(found).close()  # what cannot be meant is refused before anybody waits for this worker
         self._engine = database.engine(found.database_url)
         self._lease = timedelta(seconds=found.lease_seconds)
         self._stopping = False
@@ -65,9 +82,7 @@ class Worker:
         """Until told to stop; a damaged ledger is one more reason."""
         for wanted in (signal.SIGTERM, signal.SIGINT):
             signal.signal(wanted, self._stop)
-        database.check(self._engine)
-        with database.snapshot(self._engine) as connection:
-            ledger.verify_all(connection)
+        self._await_database()
         _log.info("Waiting for trainings.")
         while not self._stopping:
             held = None
@@ -81,6 +96,24 @@ class Worker:
                 time.sleep(_IDLE)
         self._engine.dispose()
 
+    def _await_database(self) -> None:
+        """It may start later than we do, or be migrated by somebody else; what does not add up is not waited for."""
+        said = ""
+        while not self._stopping:
+            try:
+                database.check(self._engine)
+                with database.snapshot(self._engine) as connection:
+                    ledger.verify_all(connection)
+                return
+            except (errors.DatabaseUnreachable, errors.NotMigrated, sa.exc.OperationalError) as away:
+                if isinstance(away, errors.NotMigrated) and self._settings.migrates:
+                    raise
+                words = str(away) if isinstance(away, errors.Refusal) else "The database does not answer."
+                if words != said:
+                    _log.warning("%s", words)
+                said = words
+            time.sleep(_AWAY)
+
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
         _stop_between_draws(number, frame)  # for a child that is told before it has a handler of its own
@@ -92,7 +125,7 @@ class Worker:
         self._unfit = {training: until for training, until in self._unfit.items() if until > time.monotonic()}
         try:
             with database.transaction(self._engine) as connection:
-                return runs.claim(
+                held = runs.claim(
                     connection,
                     actor=_ACTOR,
                     at=database.clock(connection),
@@ -103,12 +136,29 @@ class Worker:
         except errors.Refusal as refusal:
             _log.error("A training is left waiting: %s", refusal)
             return None
+        return held if held is None or self._told(held) else None
+
+    def _told(self, held: Claim) -> bool:
+        """That it was charged is put where no restore can take it back, before a patient's row is opened."""
+        try:
+            with database.snapshot(self._engine) as connection:
+                population, key = catalogue.stored(connection, held.dataset).population, signing.current(self._settings)
+                heads.export(connection, self._settings.heads, population, key, at=datetime.now(UTC))
+        except errors.Refusal as refusal:
+            _log.error("A training is left waiting: %s", refusal)
+            self._unfit[held.training] = time.monotonic() + _UNFIT
+            with contextlib.suppress(errors.LeaseLost), database.transaction(self._engine) as connection:
+                runs.let_go(connection, held, at=database.clock(connection), told=True)
+            return False
+        return True
 
     def _check_fit(self, training: str, dataset: Dataset, request: str) -> None:
         """What this worker lacks is found out before anything is charged: the key, the data, a request it can read."""
         self._unfit[training] = time.monotonic() + _UNFIT
         signing.current(self._settings)
-        datasets.units(self._settings.datasets / str(dataset.folder))
+        heads.check(self._settings.heads)
+        with contextlib.closing(shelves.opened(self._settings)) as shelf:
+            datasets.units(shelf.place(str(dataset.folder)))
         requests.asked(dataset, json.loads(request), ready=False)
         del self._unfit[training]
 
@@ -228,7 +278,7 @@ def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
         code = _STOPPED
     except errors.LeaseLost:
         code = _LOST
-    except sa.exc.OperationalError:  # the database is away: the next run goes on, or finds that it must not
+    except (sa.exc.OperationalError, errors.StoreUnavailable):  # away: the next run goes on, or finds that it must not
         code = _KILLED  # which counts as an attempt, so that it ends if it is always away
     except BaseException:  # its text may quote a record, so nobody hears it
         code = _FAILED
@@ -280,7 +330,7 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
         dataset, asked, paid = runs.work(connection, held)
         judged = None if asked.judged is None else evaluations.judged(connection, asked)
         patients = None if asked.judged is None else evaluations.patients(connection, dataset, asked)
-    trajectories = asked.read(datasets.load(found.datasets / str(dataset.folder), asked.schema))
+    trajectories = asked.read(datasets.load(shelves.opened(found).place(str(dataset.folder)), asked.schema))
     curator = Curator(trajectories, Rho(paid.rho).exact, _Journal(engine, held))
     key = signing.current(found)
     made: Policy | Report
@@ -293,7 +343,8 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
             made, certificate = trainings.certify(learned, asked, curator.log, paid, key)
     _sleep_until(begun + requests.due(requests.usual_seconds(asked), time.monotonic() - begun))
     with database.transaction(engine) as connection:
-        signing.publish(connection, key, at=datetime.now(UTC))
+        if signing.publish(connection, key, at=datetime.now(UTC)):
+            audit.published(connection, key.kid)
         runs.release(connection, held, made, certificate, at=datetime.now(UTC))
     return _RELEASED
 

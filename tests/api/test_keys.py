@@ -20,7 +20,7 @@ class TestAKey:
         listed = service.admin.get("/v1/keys?limit=1000")
         assert made["token"] not in listed.text
         found = next(key for key in listed.json()["items"] if key["id"] == made["id"])
-        assert set(found) == {"id", "name", "role", "created_at", "revoked_at"}
+        assert set(found) == {"id", "kind", "name", "role", "created_at", "revoked_at", "issuer", "subject"}
         assert (found["name"], found["role"], found["revoked_at"]) == ("Dr. Who", "analyst", None)
 
     @pytest.mark.parametrize("role", ["admin", "custodian", "analyst", "auditor"])

@@ -200,7 +200,7 @@ class TestNeighbours:
 
 
 def normalised(text: str) -> str:
-    text = re.sub(r"\b(ds|tr|pol|pop|key|gr)_[A-Za-z0-9]{22}\b", r"\1_", text)
+    text = re.sub(r"\b(ds|tr|pol|pop|key|gr|req)_[A-Za-z0-9]{22}\b", r"\1_", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00", "TIME", text)
     return re.sub(r"\b[0-9a-f]{64}\b", "HASH", text)
 

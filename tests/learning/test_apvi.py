@@ -368,7 +368,7 @@ class TestThePapersCalibration:
         asked = SCHEMA, 100, Concentrated(Fraction(1, 2)), replace(self.PAPER, reward=rewards.Known(np.zeros((4, 2))))
         assert [event.scale for event in apvi.mechanisms(*asked)] == [12, 12]
         printed = 4 * math.sqrt(3 * math.log(4 * 3 * 4 * 5 * 2 / 0.1) / 0.5)
-        assert apvi.visits_needed(*asked) == pytest.approx(printed)
+        assert apvi.trusted_from(*asked) == pytest.approx(printed)
 
     def test_a_release_makes_the_same_policy_as_with_these_constants_written_out(self) -> None:
         world = world_of(3)

@@ -1,19 +1,24 @@
 """Which learner is chosen: by public quantities only, exactly, with a reason that a reader can check."""
 
+import json
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discretion import errors
-from discretion.learning import auto, forecast, forms, learners
+from discretion import certificates, errors
+from discretion.learning import auto, forecast, forms, learners, policy, whereabouts
 from discretion.learning.curator import Concentrated, Pure
 from discretion.learning.trajectories import Discrete, Schema, Vector
 from discretion.privacy import events
+from tests import certified
 
 ICU = Schema(20, Discrete(716), 25)
 SMALL = Schema(20, Discrete(100), 6)
@@ -101,14 +106,15 @@ class TestOneStory:
 
     @staticmethod
     def _plan(schema: Schema, units: int, rho: Fraction) -> tuple[str, forecast.Forecast, dict[str, Fraction]]:
-        """The reason, the forecast, and what part of ρ each statistic gets."""
+        """The reason, the forecast, and what part of ρ each statistic gets, once it is known where patients are."""
         privacy = Concentrated(rho)
         chosen = auto.choose(schema, units, privacy, {})
         read = learners.resolved(schema, units, privacy, forms.read(chosen.algorithm, chosen.parameters, schema))
         asked = learners.mechanisms(chosen.algorithm, schema, units, privacy, read)
         visiting = forecast.visiting_of(None, schema, read)
         expected = forecast.forecast(schema, units, privacy, read, visiting)
-        return chosen.reason, expected, {event.statistic: events.cost(event) / rho for event in asked}
+        left = rho - sum(events.cost(event) for event in asked if event.statistic == whereabouts.Whereabouts.name)
+        return chosen.reason, expected, {event.statistic: events.cost(event) / left for event in asked}
 
     @pytest.mark.parametrize("rho", ["0.001", "0.1", "1"])
     @pytest.mark.parametrize("units", [20, 89, 90, 900, 100_000])
@@ -140,3 +146,39 @@ class TestOneStory:
         if isinstance(schema.states, Vector):
             return 30 * schema.actions / math.sqrt(rho)
         return schema.count * schema.actions / 20 / math.sqrt(rho)
+
+
+class TestCertified:
+    """Whoever verifies a certificate chooses again."""
+
+    SCHEMA, UNITS = Schema(3, Discrete(4), 2), 500
+
+    def _made(self, algorithm: str) -> certified.Made:
+        read = forms.read(algorithm, {"dynamics": "stationary"}, self.SCHEMA)
+        asked = learners.resolved(self.SCHEMA, self.UNITS, RHO, read)
+        nothing = np.zeros((3, 4))
+        rule = policy.of_table(algorithm, self.SCHEMA, nothing.astype(np.int64), nothing > 0, nothing)
+        log = tuple(learners.mechanisms(algorithm, self.SCHEMA, self.UNITS, RHO, asked))
+        return certified.Made(replace(rule, id="pol_1"), self.SCHEMA, self.UNITS, RHO, asked, log)
+
+    def test_what_it_would_not_have_chosen_is_not_signed(self) -> None:
+        chosen = auto.choose(self.SCHEMA, self.UNITS, RHO, {})
+        assert chosen.algorithm == "dp-apvi"
+        with pytest.raises(errors.InvalidCertificate, match="would have chosen otherwise"):
+            self._made("dp-pae").certify(chosen=chosen)
+
+    @pytest.mark.parametrize(
+        "change", [{}, {"reason": "Because."}, {"rule": 2}, {"by": "us"}, {"parameters": {"dynamics": "per_step"}}]
+    )
+    def test_another_reason_or_rule_than_its_own_is_found_out(self, change: dict[str, Any]) -> None:
+        made, chosen = self._made("dp-apvi"), auto.choose(self.SCHEMA, self.UNITS, RHO, {})
+        payload = certified.payload_of(made.certify(chosen=chosen))
+        payload["request"]["chosen"] |= change
+        told = json.dumps(certified.signed(rfc8785.dumps(payload)))
+        if not change:
+            assert (
+                certificates.verify(made.text, told, certified.KEYS).payload["request"]["chosen"] == chosen.document()
+            )
+            return
+        with pytest.raises(errors.InvalidCertificate):
+            certificates.verify(made.text, told, certified.KEYS)

@@ -348,6 +348,17 @@ class TestParameters:
         with pytest.raises((errors.InvalidParameter, errors.InvalidFeatures)):
             forms.read("dp-vapvi", document, schema)
 
+    @pytest.mark.parametrize(
+        ("features", "schema", "told"),
+        [
+            ({"kind": "table", "values": [[[0.5]] * 2, [[0.1]] * 2]}, SCHEMA, "all actions have the same features"),
+            ({"kind": "blocks", "terms": ["1"]}, PLANE, "Every state has the same features"),
+        ],
+    )
+    def test_features_that_tell_nothing_apart_are_refused(self, features: Any, schema: Schema, told: str) -> None:
+        with pytest.raises(errors.InvalidFeatures, match=told):
+            forms.read("dp-vapvi", {"features": features}, schema)
+
     @pytest.mark.parametrize("algorithm", ["auto", "", None, 3, [], NESTED])
     def test_there_are_three_algorithms(self, algorithm: Any) -> None:
         with pytest.raises(errors.InvalidParameter, match="algorithm"):

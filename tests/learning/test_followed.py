@@ -197,12 +197,14 @@ class TestSensitivity:
         ends = (steady(schema, 0, 1, 0.0), steady(schema, 1, 0, 0.0))
         brief = [steady(schema, 1, 0, 0.0, final, length=1) for final in (0, 1)]
         starts = [steady(schema, state, 1 - state, 0.0, length=1, ending=ENDED) for state in (0, 1)]
+        onward = [steady(schema, state, 1 - state, 0.0, 2, length=1) for state in (0, 1)]
         worst: list[tuple[Statistic, Unit, Unit]] = [
             (followed.Received(schema, -5 / 3, 10 / 3), steady(schema, 1, 0, 2.0), steady(schema, 1, 0, -1.0)),
             (followed.Followed(judged), *ends),
             (followed.Visited(judged), *ends),
             (outcomes.Transitions(judged, 1.0), *ends),
             (outcomes.Arrivals(judged, flat, 1.0), starts[0], starts[1]),
+            (outcomes.Arrivals(judged, leads, 1.0, 1), onward[0], onward[1]),
             (outcomes.Targets(judged, leads, 0.0, 1.0, 1), brief[0], brief[1]),
             (score, *ends),
             (outcomes.ScoreSizes(replace(score, centre=-9.0)), *ends),
@@ -210,6 +212,29 @@ class TestSensitivity:
         for statistic, one, other in worst:
             share = movement(statistic, one, other) / statistic.squared_sensitivity
             assert Fraction(99, 100) < share <= 1, statistic
+
+    @pytest.mark.parametrize("per_unit", [1, 2])
+    def test_a_patient_who_always_followed_and_earned_all_is_as_far_from_none_as_sizes_say(self, per_unit: int) -> None:
+        schema = replace(schema_of(per_unit), reward=(0.0, 1.0))
+        statistic, none = followed.UnitSizes(judged_of(schema)), wild_unit(schema, np.random.default_rng(0), 0)
+        share = movement(statistic, steady(schema, 1, 0, 1.0), none) / statistic.squared_sensitivity
+        assert Fraction(99, 100) < share <= 1
+
+    def test_a_patient_who_was_in_rare_states_only_is_as_far_from_none_as_it_is_said(self) -> None:
+        many = 400
+        schema = Schema(many, Discrete(many), 2)
+        nowhere, place = np.zeros((many, many), dtype=np.int64), np.full(many, many)
+        statistic = followed.Standing(
+            followed.Judged(schema, nowhere, limits=followed.Limits(1, many - 1), place=place)
+        )
+        path = np.arange(many)[:, None]
+        block = block_of(path, np.zeros_like(path), np.zeros((many, 1)), final=path[0])
+        one, none = (
+            sums.totals([statistic], Trajectories(schema, 1, [replace(block, lengths=np.array([steps]))]))[0]
+            for steps in (many, 0)
+        )
+        moved = int(((one - none).astype(object) ** 2).sum()) * statistic.resolution**2
+        assert Fraction(99, 100) < moved / statistic.squared_sensitivity <= 1
 
 
 class TestPurity:

@@ -1,12 +1,15 @@
 """What a plan expects before anything is paid: public arithmetic, and honest about small populations."""
 
+import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import apvi, apvi_stationary, forecast, pae, pae_prospects
+from discretion.learning import apvi, apvi_stationary, forecast, pae, pae_prospects, policy, rewards
 from discretion.learning.curator import Concentrated
 from discretion.learning.trajectories import Discrete, Schema
 
@@ -52,12 +55,60 @@ class TestLearnedShare:
         with pytest.raises(errors.InvalidParameter):
             of(100, profile)
 
+    @pytest.mark.parametrize(("low", "ends"), [(0.0, False), (-1.0, True)])
+    def test_the_visits_that_a_plan_names_are_those_from_which_scores_are_above_zero(
+        self, low: float, ends: bool
+    ) -> None:
+        """Every visit earns all that it can, and what follows is certain: only the penalty's second term is left."""
+        schema = Schema(3, Discrete(1), 1, (low, 1.0))
+        asked = schema, 1, RHO, apvi.Parameters(reward=rewards.Known(np.ones((1, 1))))
+        needed = apvi.visits_needed(*asked)
+        assert needed > apvi.trusted_from(*asked)
+        for visits, learned in ((math.floor(needed), False), (math.ceil(needed), True)):
+            moves = np.array([[0, visits] if ends else [visits, 0]] * 3)
+            counted = tuple(apvi.mechanisms(*asked))
+            release = apvi.Release(np.full((3, 1, 1), visits), np.arange(3), moves, counted)
+            made = apvi.derive(release, schema, asked[-1]).rule
+            assert isinstance(made, policy.Table)
+            assert made.learned.any() == learned
+
 
 class TestWarnings:
     def test_too_small_a_population_is_told_what_would_do(self) -> None:
         (told,) = [text for text in of(50).warnings if "nothing would be learned" in text]
         needed = int(float(told.split("About ")[1].split(" units")[0]))
         assert of(2 * needed).learned_share > 0
+
+    @pytest.mark.parametrize(
+        ("parameters", "units", "rho", "helps"),
+        [
+            (COUNTED, 50, "1", True),
+            (apvi_stationary.Parameters(), 20, "0.001", True),
+            (pae.Parameters(), 3000, "0.0001", True),
+            (pae.Parameters(), 5, "100", False),  # it is chance, and not noise, that hides everything
+        ],
+    )
+    def test_more_budget_is_advised_where_it_would_do(self, parameters: Any, units: int, rho: str, helps: bool) -> None:
+        def found(budget: Fraction) -> forecast.Forecast:
+            visiting = forecast.visiting_of(None, SCHEMA, parameters)
+            return forecast.forecast(SCHEMA, units, Concentrated(budget), parameters, visiting)
+
+        told = found(Fraction(rho)).warnings[0]
+        assert ("times the ρ" in told) is helps
+        assert "units would do" in told
+        if helps:
+            times = int(told.split("or ")[1].split(" times")[0])
+            assert found(Fraction(rho) * times).learned_share > 0
+
+    @pytest.mark.parametrize(("rho", "learned"), [("0.0002", False), ("0.1", True)])
+    def test_noise_that_hides_every_reward_leaves_nothing_to_learn(self, rho: str, learned: bool) -> None:
+        schema, parameters = Schema(4, Discrete(5), 2), apvi_stationary.Parameters()
+        visiting = forecast.visiting_of(None, schema, parameters)
+        found = forecast.forecast(schema, 3000, Concentrated(Fraction(rho)), parameters, visiting)
+        assert (found.learned_share > 0) is learned
+        assert bool(found.warnings) is not learned
+        known = replace(parameters, reward=rewards.Known(np.ones((5, 2))))
+        assert forecast.forecast(schema, 3000, Concentrated(Fraction(rho)), known, visiting).learned_share > 0
 
     def test_the_papers_constants_clip_everything(self) -> None:
         told = " ".join(of(2_000, parameters=apvi.Parameters()).warnings)
@@ -70,6 +121,17 @@ class TestWarnings:
         assert told.endswith('or use dynamics "stationary" (without calibration).')
         assert 'calibration "tight" with c2 = 0' in told
         assert of(10**9, parameters=apvi.Parameters(calibration="paper")).warnings == ()
+
+    def test_they_are_named_where_everybody_could_meet_and_nobody_is_expected_to(self) -> None:
+        named, written = apvi.Parameters(calibration="paper"), apvi.Parameters()
+        units = int(of(1, parameters=written).visits_needed) + 1
+        for parameters, advice in ((named, "(without calibration)."), (written, 'Set c2 to 0, or use dynamics "stat')):
+            found = of(units, parameters=parameters)
+            assert found.learned_share == 0.0
+            few, clipped = found.warnings
+            assert "nothing would be learned" in few
+            assert "clips every score to zero" in clipped
+            assert advice in clipped
 
     def test_a_learner_that_will_only_copy_says_so_and_what_would_do(self) -> None:
         schema, parameters = Schema(20, Discrete(716), 25), pae.Parameters()

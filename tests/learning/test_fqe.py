@@ -158,11 +158,13 @@ class TestEvaluate:
         decisions = np.full((4, states), 2)
         judged, parameters = judged_policy(schema, decisions), fqe.Parameters(way=way)
         rho = Fraction(1, 10)
-        found = fqe.evaluate(Curator(public.data(8000, 5), rho), Concentrated(rho), parameters, judged)
-        assert found.supported_share < 0.7
-        assert found.behaviour < 0.3
-        assert found.value > 2.0  # of 4
-        assert found.low <= 4.0 <= found.high
+        asked = Concentrated(rho), parameters, judged
+        found = [fqe.evaluate(Curator(public.data(8000, 5), rho), *asked) for _ in range(4)]
+        assert np.mean([one.supported_share for one in found]) < 0.7  # 0.55 ± 0.06 each
+        for one in found:
+            assert one.behaviour < 0.3
+            assert one.value > 2.0  # of 4
+            assert one.low <= 4.0 <= one.high
 
     def test_nothing_but_noise_gives_an_interval_within_what_is_possible(self) -> None:
         public = world()

@@ -244,7 +244,7 @@ class TestPlan:
             ("what each patient's stay earned,", 4, Fraction(5, 100)),
             ("visits that followed the policy,", 2, Fraction(20, 100)),
             ("visits of each state, every pati", 2, Fraction(6, 100)),
-            ("number of steps that stand for t", 3, Fraction(2, 100)),
+            ("number of steps that stand for t", 2, Fraction(2, 100)),
             ("where the policy's decisions lea", 2, Fraction(47 * 6, 1000)),
             ("what the policy's decisions earn", 4, Fraction(47 * 3, 1000)),
             ("where the policy leads to, every", 2, Fraction(47, 1000)),

@@ -484,6 +484,14 @@ class TestOneSigned:
         assert movement(statistic, before, after)[1] == statistic.absolute_sensitivity
 
     @PER_UNIT
+    def test_of_many_states_two_patients_arrive_at_as_many_as_they_have_steps(self, per_unit: int) -> None:
+        schema = schema_of(Discrete(3 * HORIZON), per_unit)
+        one, other = paying(schema, 0.0, 0.0, final=3), paying(schema, 0.0, 0.0, ([0, 4, 5], 0), final=6)
+        statistic = ArrivalCounts(schema)
+        assert statistic.squared_sensitivity == 2 * HORIZON * per_unit**2
+        assert worst(statistic, schema, one, other) == 1
+
+    @PER_UNIT
     def test_order_and_blocks_change_no_integer(self, per_unit: int) -> None:
         schema = schema_of(Discrete(STATES), per_unit)
         rng = np.random.default_rng(per_unit)

@@ -169,7 +169,8 @@ class Reference:
         self.slopes = np.array([np.linalg.solve(total + RIDGE * np.eye(2), each) for each in excess])
 
     def _precondition(self, grams: FloatArray) -> None:
-        mixed = 0.34 * grams + 0.66 * self.frequencies[:, None, None] * grams.sum(axis=0)
+        self.mixed = mixed = 0.34 * grams + 0.66 * self.frequencies[:, None, None] * grams.sum(axis=0)
+        self.together = grams.sum(axis=0) + RIDGE * np.eye(2)
         self.roots, energy = np.empty_like(grams), 0.0
         for action, matrix in enumerate(mixed):
             values, vectors = np.linalg.eigh(matrix)
@@ -198,13 +199,19 @@ class Reference:
         self.cut += bool(np.linalg.norm(mapped) > RADIUS)
         return mapped * min(1.0, RADIUS / max(float(np.linalg.norm(mapped)), 1e-12))
 
+    def _moved(self, mapped: FloatArray) -> FloatArray:
+        """All actions by what their sums say together, then each by what that leaves of its own."""
+        summed = [np.linalg.solve(root, each) * self.typical for root, each in zip(self.roots, mapped, strict=True)]
+        alike = np.linalg.solve(self.together, np.sum(summed, axis=0))
+        rest = zip(self.mixed, summed, strict=True)
+        return np.array([alike + np.linalg.solve(own + RIDGE * np.eye(2), each - own @ alike) for own, each in rest])
+
     def learn(self) -> FloatArray:
         """Rounds with momentum ½; the mean of the later half of them."""
         history, speed = [], np.zeros((ACTIONS, 2))
         for _ in range(ROUNDS):
             summed = np.sum([self._of(stay) for stay in self.stays], axis=0)
-            change = np.einsum("aij,aj->ai", self.roots * self.typical, summed * self.bound)
-            speed = change + 0.5 * speed
+            speed = self._moved(summed * self.bound) + 0.5 * speed
             self.weights = self.weights + speed
             history.append(self.weights)
             self.range = (-math.inf, math.inf)
@@ -224,6 +231,7 @@ def learned_from(data: Trajectories) -> FloatArray:
         support=SUPPORT,
         ridge=RIDGE,
         trace=TRACE,
+        caution=0.0,
         shares=vapvi_stationary.SHARES,
     )
     made = vapvi_stationary.learn(ZeroNoise(data), Concentrated(Fraction(1)), parameters)

@@ -154,6 +154,13 @@ class TestReached:
         for statistic, one, other in worst:
             assert Fraction(99, 100) < self._share(statistic, one, other) <= 1, statistic.name
 
+    @PER_UNIT
+    def test_a_patient_of_full_stays_that_earned_all_is_as_far_from_none_as_sizes_say(self, per_unit: int) -> None:
+        schema = replace(schema_of(per_unit), reward=(0.0, 1.0))
+        judged = transits.Judged(schema, maps.Blocks(VECTOR, ACTIONS, ("a",)), always(0), 1, 1.0)
+        patients = steady((3.0, 0.0), 0, 1.0, per_unit), wild(np.random.default_rng(0), 0, tame=True)
+        assert Fraction(99, 100) < self._share(transits.UnitSizes(judged), *patients) <= 1
+
     def _share(self, statistic: Any, one: Unit, other: Unit) -> Fraction:
         first, second = (totals([statistic], dataset(statistic.schema, [unit]))[0] for unit in (one, other))
         return moved(statistic, first, second)

@@ -338,7 +338,7 @@ class TestMechanisms:
         assert parts == [events.FIRST_HALF] * 3 + [events.SECOND_HALF] * 2
 
     def test_pure_privacy_is_refused(self) -> None:
-        with pytest.raises(errors.InvalidParameter, match="zCDP only"):
+        with pytest.raises(errors.InvalidParameter, match="zCDP only: give rho"):
             vapvi.mechanisms(Schema(1, Discrete(3), 2), 50, Pure(Fraction(1)), vapvi.Parameters(maps.one_hot(3, 2)))
 
 

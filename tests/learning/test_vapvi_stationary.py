@@ -179,12 +179,27 @@ class TestLearn:
     def test_without_noise_or_clipping_it_is_fitted_q_iteration(self) -> None:
         features = maps.Blocks(glucose.VECTOR, 5, tuple(term for term in rich().terms if isinstance(term, str)))
         parameters = Parameters(features, rounds=40, discount=0.7, clip=1e3, radius=500.0, support=0.0, ridge=1e-3)
-        parameters = replace(parameters, trace=0.0)
+        parameters = replace(parameters, trace=0.0, caution=0.0)
         made = vapvi_stationary.learn(ZeroNoise(glucose.SIMULATOR.data(300, 1)), RHO, parameters)
         reference = glucose.SIMULATOR.not_private(300, 1, features, rounds=40, discount=0.7, ridge=1e-3, support=0.0)
         states = visited(100)
         expected = reference(0, states, np.random.default_rng())
         assert (pooled(made).judge(0, states)[0] == expected).mean() > 0.97
+
+    def test_with_caution_what_is_usually_done_is_left_for_less(self) -> None:
+        """Doctors take action 0 nine times in ten, and what is gained by the other is not much more than chance."""
+        data = line(300)
+        (block,) = data.blocks
+        rare = (np.random.default_rng(1).random(block.actions.shape) < 0.1).astype(np.int64)
+        habit = replace(data, blocks=[replace(block, actions=rare)])
+        states = np.linspace(-1, 1, 200)[:, None]
+        usual = []
+        for caution in (0.0, 1.0, 100.0):
+            parameters = Parameters(PLAIN, support=0.0, caution=caution)
+            made = vapvi_stationary.learn(ZeroNoise(habit), Concentrated(Fraction(10)), parameters)
+            usual.append(float((pooled(made).judge(0, states)[0] == 0).mean()))
+        assert usual[0] <= usual[1] <= usual[2] == 1.0
+        assert usual[0] < 1.0
 
     def test_where_everything_is_noise_every_decision_says_so(self) -> None:
         budget = Concentrated(Fraction(1, 10**6))

@@ -54,6 +54,28 @@ class TestAnalyst:
         begun.value.save_as(tmp_path / "policy.json")
         assert json.loads((tmp_path / "policy.json").read_text()) == document
 
+    def test_who_wants_a_linear_model_is_told_what_it_needs(self, visit: Visits, hospital: Hospital):
+        page = visit().sign_in(hospital.analyst, f"datasets/{hospital.linear.dataset}/train").page
+        page.get_by_role("radio", name="dp-vapvi").check()
+        page.get_by_role("button", name="Take a feature for each column").click()
+        expect(page.get_by_text("Trainings like this left")).to_be_visible()
+        features = {"features": {"kind": "blocks", "terms": ["1", "age", "lactate"]}}
+        assert json.loads(page.get_by_label("Parameters, as JSON").input_value()) == features
+
+    def test_who_wants_one_of_numbered_states_is_sent_elsewhere(self, visit: Visits, hospital: Hospital):
+        page = visit().sign_in(hospital.analyst, f"datasets/{hospital.own.dataset}/train").page
+        page.get_by_role("radio", name="dp-vapvi").check()
+        expect(page.get_by_text("Choose auto, dp-pae or dp-apvi.")).to_be_visible()
+
+    def test_the_last_question_says_what_is_charged_to_whom(self, visit: Visits, hospital: Hospital):
+        page = visit().sign_in(hospital.analyst, f"datasets/{hospital.own.dataset}/train").page
+        page.get_by_label("Privacy to spend, ρ").fill("0.5")
+        page.get_by_role("button", name="Train …").click()
+        asked = page.get_by_role("dialog")
+        expect(asked).to_contain_text("This charges ρ = 0.5 of")
+        expect(asked).to_contain_text(f"population {hospital.own.population}: at δ = 10⁻⁶ this is ε = 5.23.")
+        asked.get_by_role("button", name="Go back").click()
+
     def test_who_goes_back_has_paid_nothing(self, visit: Visits, hospital: Hospital):
         visitor = visit().sign_in(hospital.analyst, f"datasets/{hospital.own.dataset}/train")
         before = hospital.analyst.get(f"/v1/datasets/{hospital.own.dataset}/budget").json()

@@ -21,6 +21,7 @@ class TestSigningIn:
         page.get_by_label("Your token").fill("dk_this_is_no_token_of_anybody_at_all")
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("alert")).to_contain_text("This token is not valid, or it was revoked")
+        expect(page.get_by_role("alert")).not_to_contain_text("Sign in again")  # nobody was signed in
         expect(page.get_by_label("Your token")).to_have_value("")
 
     def test_the_token_stays_nowhere(self, visit: Visits, service: Service):

@@ -67,9 +67,12 @@ def barriers(visitor: Visit, place: str) -> list[str]:
 
 
 def overflow(visitor: Visit, place: str) -> list[str]:
-    root = "document.documentElement"
-    wide, room = visitor.page.evaluate(f"[{root}.scrollWidth, {root}.clientWidth]")
-    return [f"{place}: {wide} px wide in {room}"] if wide > room else []
+    """Of the page, and of every table in it: what has to be pulled sideways to be read is not seen."""
+    sizes: list[list[Any]] = visitor.page.evaluate(
+        """[document.documentElement, ...document.querySelectorAll(".wide")].map(
+            (one) => [one.getAttribute("aria-label") || "page", one.scrollWidth, one.clientWidth])"""
+    )
+    return [f"{place}: {name} is {wide} px wide in {room}" for name, wide, room in sizes if wide > room]
 
 
 def photographed(visitor: Visit, name: str) -> None:
@@ -143,3 +146,9 @@ class TestEveryPage:
         )
         assert [one for one in barriers(visitor, "spoilt") if "button-name" in one]
         assert overflow(visitor, "spoilt")
+
+    def test_a_table_that_must_be_pulled_sideways_is_seen(self, visit: Visits, hospital: Hospital):
+        visitor = visit(viewport=NARROW).sign_in(hospital.analyst, "trainings")
+        assert not overflow(visitor, "as it is")
+        visitor.page.evaluate("for (const one of document.querySelectorAll('.wide td')) one.style.width = '60rem'")
+        assert [one for one in overflow(visitor, "spoilt") if "newest first is" in one]

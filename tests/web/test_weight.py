@@ -34,5 +34,8 @@ class TestWeight:
         visitor.page.reload()
         visitor.settle()
         expect(visitor.page.locator("#main .card").first).to_be_visible()
-        asked = [one for one in visitor.requests if "/v1/" in one.url and one.response()]
-        assert 1 <= rounds(asked) <= MOST_ROUNDS
+        asked: dict[str, Request] = {}  # a page that is there for a while asks the same again, to keep up
+        for one in visitor.requests:
+            if "/v1/" in one.url and one.response():
+                asked.setdefault(one.url, one)
+        assert 1 <= rounds(list(asked.values())) <= MOST_ROUNDS

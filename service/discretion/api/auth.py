@@ -18,12 +18,12 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from discretion import errors, keys, sessions
-from discretion.api import problems
+from discretion import bearer, errors, sessions
+from discretion.api import bearers, problems
 from discretion.api.service import Service
 from discretion.keys import Key
 
-_BEARER: Final = re.compile(r"bearer +([A-Za-z0-9_\-.~+/=]{8,4096})", re.IGNORECASE)
+_BEARER: Final = re.compile(rf"bearer +([A-Za-z0-9_\-.~+/=]{{8,{bearer.LONGEST}}})", re.IGNORECASE)
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # what no database takes in a text
 _DEEPEST: Final = 64
 _SMALL: Final = 2**14  # bytes that are parsed on the spot
@@ -45,7 +45,7 @@ async def caller(request: Request, service: Service) -> Key:
     """The key of a request; strangers are slowed down by their address, keys by themselves."""
     try:
         found = await run_in_threadpool(known, request, service)
-    except (errors.Unauthenticated, errors.ForeignRequest):
+    except (errors.Unauthenticated, errors.ForeignRequest, errors.ProviderUnavailable):
         slow_down(request, service)
         raise
     service.pace.check(found.id)
@@ -60,16 +60,7 @@ def known(request: Request, service: Service) -> Key:
     """Whose token a request carries or, if it carries none, whose session."""
     if "authorization" not in request.headers:
         return session(request, service).key
-    token = _token(request)
-    with service.reading() as connection:
-        found = keys.authenticate(connection, token)
-    if found is None:
-        raise unknown_token()
-    return found
-
-
-def unknown_token() -> errors.Unauthenticated:
-    return errors.Unauthenticated("This token is not valid, or it was revoked; ask an administrator for a new key.")
+    return bearers.find(service, _token(request)).key
 
 
 def cookie(request: Request) -> str:
@@ -85,7 +76,7 @@ def session(request: Request, service: Service) -> sessions.Session:
     now = datetime.now(UTC)
     with service.reading() as connection:
         found = sessions.find(connection, secret, at=now)
-    if found is None:
+    if found is None or not bearers.is_vouched_for(service, found.key):
         raise errors.Unauthenticated("Your session has ended; sign in again.")
     refuse_foreign(request)
     given = request.headers.get("x-csrf-token", "")
@@ -121,7 +112,7 @@ class Guarded(APIRoute):
             service: Service = request.app.state.service
             asking = await caller(request, service)
             if asking.role not in roles:
-                raise errors.Forbidden(f"This is for {' or '.join(roles)}; your key's role is {asking.role}.")
+                raise errors.Forbidden(f"This is for {' or '.join(roles)}; your role is {asking.role}.")
             if service.damaged and asking.role != "auditor":  # who looks for the damage needs to see it
                 return problems.damaged()
             request.state.caller = asking

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from discretion import bearer
 from discretion.api.schemas import Id, Name, Object, Rho
 
 
@@ -150,4 +151,6 @@ class NewKey(_Strict):
 
 
 class NewSession(_Strict):
-    token: Annotated[str, Field(min_length=1, max_length=4096, description="As it would be sent with every request.")]
+    token: Annotated[
+        str, Field(min_length=1, max_length=bearer.LONGEST, description="As it would be sent with every request.")
+    ]

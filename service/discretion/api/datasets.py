@@ -88,7 +88,7 @@ def retire_dataset(dataset: str, caller: Caller, service: Running) -> Any:
             catalogue.retire(connection, dataset)
             audit.record(connection, caller.id, "dataset.retire", dataset, at=now)
     if found.folder is not None:
-        store.retire(service.settings.datasets / found.folder)
+        store.retire(service.shelf.place(found.folder))
     with service.reading() as connection:
         return dataset_document(catalogue.dataset(connection, caller, dataset))
 

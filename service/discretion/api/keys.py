@@ -1,4 +1,4 @@
-"""API keys and the audit log."""
+"""API keys, identities, and the audit log."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -22,19 +22,24 @@ def create_key(body: bodies.NewKey, caller: Caller, service: Running) -> Any:
 
 @room.route("GET", "/v1/keys", "admin", refusals=(422,), response_model=schemas.Page[schemas.KeyName])
 def list_keys(caller: Caller, service: Running, page: paging.Page) -> Any:
+    """Every key, and every identity that the provider has vouched for here."""
     with service.reading() as connection:
         found, following = keys.listed(connection, **vars(page))
-    return {"items": [vars(key) for key in found], "next": following}
+    return {"items": [_document(key) for key in found], "next": following}
+
+
+def _document(key: keys.Key) -> dict[str, Any]:
+    return vars(key) | {"kind": key.kind}
 
 
 @room.route("DELETE", "/v1/keys/{key}", "admin", response_model=schemas.KeyName)
 def revoke_key(key: str, caller: Caller, service: Running) -> Any:
-    """From now on the token opens nothing."""
+    """From now on the token, or whatever token the identity bears, opens nothing."""
     now = datetime.now(UTC)
     with service.writing() as connection:
-        keys.revoke(connection, key, at=now)
-        audit.record(connection, caller.id, "key.revoke", key, at=now)
-        return vars(keys.get(connection, key))
+        revoked = keys.revoke(connection, key, at=now)
+        audit.record(connection, caller.id, f"{revoked.kind}.revoke", key, at=now)
+    return _document(revoked)
 
 
 @room.route("GET", "/v1/audit", "admin", "auditor", refusals=(422,), response_model=schemas.AuditPage)

@@ -4,15 +4,13 @@ from importlib.resources import files
 from typing import Any, Final
 
 import fastapi_offline
-import sqlalchemy as sa
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.concurrency import run_in_threadpool
 
-from discretion import errors, signing, tables
-from discretion.api import auth, problems, schemas
+from discretion import errors, signing
+from discretion.api import auth, metrics, problems, schemas
 from discretion.api.auth import Running
-from discretion.api.service import Service
 
 router = APIRouter(tags=["operations"])
 
@@ -57,24 +55,11 @@ def list_certificate_keys(service: Running) -> Any:
     responses=problems.responses([401, 403, 429, 503]),
     openapi_extra={"security": [{"bearer": []}]},
 )
-async def metrics(request: Request, service: Running) -> str:
+async def read_metrics(request: Request, service: Running) -> str:
     """For Prometheus; needs DISCRETION_METRICS_TOKEN or an administrator's key."""
     if not auth.is_operator(request, service) and (await auth.caller(request, service)).role != "admin":
         raise errors.Forbidden("Metrics are for an administrator's key or the metrics token.")
-    return await run_in_threadpool(_metrics, service)
-
-
-def _metrics(service: Service) -> str:
-    lines = ["# TYPE discretion_responses_total counter"]
-    for (route, status), count in sorted(service.answered.items()):
-        lines.append(f'discretion_responses_total{{route="{route}",status="{status}"}} {count}')
-    with service.reading() as connection:
-        for name, table in (("trainings", tables.trainings), ("datasets", tables.datasets)):
-            counted = sa.select(table.c.state, sa.func.count()).group_by(table.c.state).order_by(table.c.state)
-            lines.append(f"# TYPE discretion_{name} gauge")
-            lines += [f'discretion_{name}{{state="{row[0]}"}} {row[1]}' for row in connection.execute(counted)]
-    lines += ["# TYPE discretion_ledger_intact gauge", f"discretion_ledger_intact {int(not service.damaged)}"]
-    return "\n".join(lines) + "\n"
+    return await run_in_threadpool(metrics.written, service)
 
 
 @router.get("/docs", include_in_schema=False)

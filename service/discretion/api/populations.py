@@ -87,4 +87,6 @@ def change_budget(population: str, body: bodies.NewBudget, caller: Caller, servi
         total = rho.Rho.parse(body.rho)
         ledger.adjust(connection, population, total, actor=caller.id, at=now, reason=body.reason)
         audit.record(connection, caller.id, "budget.change", population, at=now)
-        return budget_document(connection, population)
+        document = budget_document(connection, population)
+    service.export_head(population)
+    return document

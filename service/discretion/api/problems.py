@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from discretion import errors
+from discretion import errors, logs
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ _STATUS: Final[dict[type[errors.Refusal], int]] = {
     errors.UploadTooLarge: 413,
     errors.TooManyRequests: 429,
     errors.InvalidSetting: 503,
+    errors.ProviderUnavailable: 503,
     errors.StorageFailed: 507,
 }
 _UNREADABLE: Final = 422  # every other refusal
@@ -66,7 +67,8 @@ _TITLES: Final = {
 
 def answer(status: int, code: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
     body = {"type": f"urn:discretion:{code}", "title": _TITLES.get(status, "Refused"), "status": status, "code": code}
-    return JSONResponse(body | {"detail": detail} | more, status, headers, MEDIA_TYPE)
+    body |= {"detail": detail, "request": logs.request_id.get()}
+    return JSONResponse(body | more, status, headers, MEDIA_TYPE)
 
 
 def refused(refusal: errors.Refusal) -> JSONResponse:
@@ -80,7 +82,7 @@ def refused(refusal: errors.Refusal) -> JSONResponse:
         more["remaining"] = str(refusal.remaining)
     if isinstance(refusal, errors.InvalidUpload):
         more["problems"] = [vars(problem) for problem in refusal.problems]
-    if isinstance(refusal, errors.TooManyRequests):
+    if isinstance(refusal, errors.TooManyRequests | errors.ProviderUnavailable):
         headers["Retry-After"] = str(refusal.seconds)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"

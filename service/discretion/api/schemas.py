@@ -20,6 +20,7 @@ class Problem(BaseModel):
     status: int
     code: str
     detail: str
+    request: Annotated[str | None, Field(description="The request's id, as in the header X-Request-ID.")] = None
     remaining: Rho | None = None
     problems: list[Object] | None = None
     fields: list[Object] | None = None
@@ -298,10 +299,15 @@ class Decision(BaseModel):
 
 class KeyName(BaseModel):
     id: Id
+    kind: Annotated[
+        Literal["key", "identity"], Field(description="An identity has no token here; its provider vouches for it.")
+    ]
     name: str
-    role: str
-    created_at: Time
+    role: Annotated[str, Field(description="Of an identity: what its newest token said.")]
+    created_at: Annotated[Time, Field(description="Of an identity: when it was first seen.")]
     revoked_at: Time | None
+    issuer: Annotated[str | None, Field(description="The provider of an identity.")]
+    subject: Annotated[str | None, Field(description="Whom the provider means.")]
 
 
 class MadeKey(BaseModel):
@@ -318,7 +324,10 @@ class Session(BaseModel):
     name: str
     role: str
     csrf: Annotated[str, Field(description="Send it as `X-CSRF-Token` with every request but GET.")]
-    expires_at: Annotated[Time, Field(description="If it is not used again; each use moves it, up to twelve hours.")]
+    expires_at: Annotated[
+        Time,
+        Field(description="If it is not used again; each use moves it, up to twelve hours or an identity's token."),
+    ]
 
 
 class AuditEntry(BaseModel):

@@ -1,23 +1,27 @@
 """What every request shares: the settings, the database, the pace, and whether the ledger is intact."""
 
 import asyncio
-import contextlib
-import tempfile
+import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
 import sqlalchemy as sa
 
-from discretion import certificates, database, errors, ledger, signing
+from discretion import audit, catalogue, certificates, database, datasets, errors, heads, ledger, shelves, signing
+from discretion.provider import Provider
 from discretion.settings import Settings
 
+_log = logging.getLogger(__name__)
+
 _DERIVATIONS: Final = 2  # at once: each holds a whole release in memory
+BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 2.5)  # seconds that an answer took, coarse on purpose
 _SOON: Final = 2.0  # seconds that a question about readiness waits for an answer
+_LONGEST: Final = 10.0  # seconds that an answer about the store is believed
 
 
 class Pace:
@@ -39,22 +43,42 @@ class Pace:
             raise errors.TooManyRequests(1)
 
 
-class Readiness:
-    """Whether everything is as it must be.
+class _Check:
+    """A question that strangers may ask as often as they like: one thread at a time finds the answer, for at most a
+    tenth of the time. Who asks while that takes long is told what was found last."""
 
-    Strangers may ask as often as they like: one thread at a time adds the ledgers up, for at most a tenth of the time.
-    Who asks while a long check is under way is told what the last one found.
-    """
+    def __init__(self, find: Callable[[], bool], longest: float = float("inf")) -> None:
+        self._find, self._longest = find, longest
+        self._checking = threading.Lock()
+        self._found: bool | None = None
+        self._until = 0.0
+
+    def __call__(self) -> bool:
+        if not self._checking.acquire(timeout=-1 if self._found is None else _SOON):
+            return bool(self._found)
+        try:
+            began = time.monotonic()
+            if self._found is None or began >= self._until:
+                self._found = self._find()
+                ended = time.monotonic()
+                self._until = ended + min(9 * (ended - began), self._longest)
+            return self._found
+        finally:
+            self._checking.release()
+
+
+class Readiness:
+    """Whether everything is as it must be."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
-        self._checking = threading.Lock()
-        self._intact: bool | None = None
-        self._until = 0.0
+        self._adds_up = _Check(self._verified)
+        self._keeps = _Check(self._writes, _LONGEST)
+        self._trouble = ""
 
     def __call__(self) -> dict[str, bool]:
-        found = {"database": self._answers(), "store": self._writes()}
-        return found | {"ledger": found["database"] and self._adds_up()}
+        found = {"database": self._answers(), "store": self._keeps()}
+        return found | {"ledger": found["database"] and self._adds_up() and not self._service.damaged}
 
     def _answers(self) -> bool:
         try:
@@ -64,24 +88,16 @@ class Readiness:
         return True
 
     def _writes(self) -> bool:
-        place = self._service.settings.datasets
-        with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=place, prefix=".probe-") as file:
-            file.write(b"\0")
-            file.flush()
-            return True
-        return False
-
-    def _adds_up(self) -> bool:
-        if not self._checking.acquire(timeout=-1 if self._intact is None else _SOON):
-            return bool(self._intact)
+        trouble = ""
         try:
-            began = time.monotonic()
-            if self._intact is None or began >= self._until:
-                self._intact = self._verified()
-                self._until = time.monotonic() + 9 * (time.monotonic() - began)
-            return self._intact and not self._service.damaged
-        finally:
-            self._checking.release()
+            self._service.shelf.master_keys()
+            self._service.shelf.store.probe()
+        except (errors.StorageFailed, errors.InvalidSetting) as failure:
+            trouble = str(failure)
+        if trouble != self._trouble:  # once, not each time that somebody asks
+            _log.error("%s", trouble) if trouble else _log.info("The store can be written again.")
+            self._trouble = trouble
+        return not trouble
 
     def _verified(self) -> bool:
         try:
@@ -94,14 +110,36 @@ class Readiness:
         return not self._service.damaged
 
 
+class Measured:
+    """What this process has answered, for Prometheus."""
+
+    def __init__(self) -> None:
+        self.responses: Counter[tuple[str, str]] = Counter()  # by route and status
+        self.seconds: dict[str, list[int]] = {}  # by route: how many took no longer than each of BOUNDS, and all
+        self.sums: Counter[str] = Counter()  # by route, in microseconds
+        self.uploads = 0
+
+    def answered(self, method: str, route: str, status: str, seconds: float) -> None:
+        self.responses[(route, status)] += 1
+        if method != "GET" or route == "other":  # what changes or computes something may touch patients' files
+            return
+        counts = self.seconds.setdefault(route, [0] * (len(BOUNDS) + 1))
+        for index, bound in enumerate(BOUNDS):
+            counts[index] += seconds <= bound
+        counts[-1] += 1
+        self.sums[route] += round(seconds * 1e6)
+
+
 class Service:
     def __init__(self, found: Settings, engine: sa.Engine) -> None:
         self.settings = found
+        self.shelf = shelves.opened(found)
         self.engine = engine
         self.pace = Pace(found.requests_per_second)
+        self.provider = None if found.provider is None else Provider(found.provider)
         self.damaged = False
         self._published: str | None = None
-        self.answered: Counter[tuple[str, str]] = Counter()
+        self.measured = Measured()
         self.parsing = asyncio.Semaphore(1)
         self.deriving = threading.BoundedSemaphore(_DERIVATIONS)
         self.rehearsing = threading.BoundedSemaphore(1)
@@ -118,11 +156,38 @@ class Service:
         with database.transaction(self.engine) as connection:
             yield connection
 
+    def sweep(self) -> None:
+        """Remove what broken uploads left; a store that is away is left for another time."""
+        try:
+            datasets.sweep(self.shelf, self._broken_uploads, self._end_upload)
+        except (errors.StorageFailed, errors.InvalidSetting, OSError, sa.exc.SQLAlchemyError) as failure:
+            said = failure if isinstance(failure, errors.Refusal) else type(failure).__name__
+            _log.warning("What broken uploads left could not be removed: %s", said)
+
+    def _broken_uploads(self) -> list[str]:
+        with self.reading() as connection:
+            return catalogue.broken_uploads(connection)
+
+    def _end_upload(self, folder: str, clean_up: Callable[[], None]) -> None:
+        """In one transaction: should the upload wake up after all, it waits for this and then finds that it ended."""
+        with self.writing() as connection:
+            if catalogue.end_upload(connection, folder):
+                clean_up()
+
+    def export_head(self, population: str) -> None:
+        """A budget that was lowered must not come back by a restore; where this fails, the next charge does it."""
+        try:
+            with self.reading() as connection:
+                heads.export(connection, self.settings.heads, population, self.signing_key(), at=datetime.now(UTC))
+        except errors.Refusal as refusal:
+            _log.error("%s", refusal)
+
     def signing_key(self) -> certificates.SigningKey:
         """Read anew each time, so that a rotated key signs at once; its public half is made known first."""
         key = signing.current(self.settings)
         if key.kid != self._published:
             with self.writing() as connection:
-                signing.publish(connection, key, at=datetime.now(UTC))
+                if signing.publish(connection, key, at=datetime.now(UTC)):
+                    audit.published(connection, key.kid)
             self._published = key.kid
         return key

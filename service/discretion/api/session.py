@@ -9,12 +9,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
-from discretion import database, errors, keys, sessions
-from discretion.api import auth, bodies, problems, schemas
+from discretion import audit, bearer, database, errors, sessions
+from discretion.api import auth, bearers, bodies, problems, schemas
 from discretion.api.auth import Running
 from discretion.api.service import Service
 
-_LARGEST: Final = 2**13  # bytes of a stranger's body
+_LARGEST: Final = bearer.LONGEST + 2**8  # bytes of a stranger's body: a token, and what stands around it
 
 
 class _Door(APIRoute):
@@ -49,25 +49,10 @@ router = APIRouter(tags=["session"], route_class=_Door)
 def sign_in(body: bodies.NewSession, request: Request, response: Response, service: Running) -> Any:
     """A session of the token's key, as a cookie; a session that the browser had before ends."""
     auth.refuse_foreign(request)
-    made = _begin(service, body.token, request.cookies.get(auth.cookie(request)))
-    age = int(sessions.LIFE.total_seconds())
+    made = bearers.begin_session(service, body.token, request.cookies.get(auth.cookie(request)))
+    age = int((made.latest_end - made.created_at).total_seconds())
     response.set_cookie(auth.cookie(request), made.secret, max_age=age, **_flags(request))
     return _document(made)
-
-
-def _begin(service: Service, token: str, before: str | None) -> sessions.Session:
-    with service.reading() as connection:  # whoever guesses tokens must not take turns with those who write
-        key = keys.authenticate(connection, token)
-    if key is None:
-        raise auth.unknown_token()
-    service.pace.check(key.id)
-    with service.writing() as connection:
-        if before is not None:
-            sessions.end(connection, before)
-        made = sessions.begin(connection, token, at=datetime.now(UTC))
-    if made is None:  # revoked since the lines above
-        raise auth.unknown_token()
-    return made
 
 
 def _flags(request: Request) -> dict[str, Any]:
@@ -95,6 +80,7 @@ def sign_out(request: Request, service: Running) -> Response:
     service.pace.check(found.key.id)
     with service.writing() as connection:
         sessions.end(connection, found.secret)
+        audit.record(connection, found.key.id, "session.end", found.key.id, at=datetime.now(UTC))
     answer = Response(status_code=204)
     answer.delete_cookie(auth.cookie(request), **_flags(request))
     return answer

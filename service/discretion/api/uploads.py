@@ -11,7 +11,6 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -107,6 +106,7 @@ async def upload_trajectories(dataset: str, request: Request, caller: Caller, se
     if int(request.headers.get("content-length") or 0) > limits.bytes:
         raise errors.UploadTooLarge(f"The upload is larger than {service.settings.max_upload_megabytes} MB.")
     service.uploading.add(dataset)
+    service.measured.uploads += 1
     try:
         return vars(await _store(service, caller, found, request, media_type, limits, began))
     finally:
@@ -142,13 +142,13 @@ async def _store(
             audit.record(connection, caller.id, "dataset.upload", found.id, at=began)
 
     def accept() -> None:
-        place: Path = service.settings.datasets / folder
         try:
             begin()
-            accepted = datasets.accept(pipe, media_type, found.schema, place, limits, then)
+            accepted = datasets.accept(pipe, media_type, found.schema, service.shelf.place(folder), limits, then)
         except BaseException as failure:
             pipe.refuse()
-            if isinstance(failure, errors.Refusal):
+            # What could not be stored may not have been cleaned up either: its row stays, for `sweep` to find it.
+            if isinstance(failure, errors.Refusal) and not isinstance(failure, errors.StorageFailed):
                 with contextlib.suppress(sa.exc.SQLAlchemyError), service.writing() as connection:
                     catalogue.end_upload(connection, folder)
             tell(functools.partial(done.set_exception, failure))

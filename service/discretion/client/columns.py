@@ -35,7 +35,7 @@ class Column:
     """A column of an upload, and what it is made from."""
 
     name: str
-    kind: str  # name, whole, number, label or flag, as the service has it; or step, stays, doses, outcome
+    kind: str  # name, whole, number, label or flag, as the service has it; or step, stays, action, doses, outcome
     made_from: tuple[str, ...]
     element: int | None = None  # of the lists in the table's column
 
@@ -127,7 +127,7 @@ class Arrangement:
     def _action(self, levels: Sequence[int] | None) -> Column:
         said = self._said.get("action")
         if levels is None and (said is None or isinstance(said, str)):
-            return Column("action", "whole", (self._needed("action"),))
+            return Column("action", "action", (self._needed("action"),))
         names = (self._needed("action"),) * len(levels or ()) if said is None or isinstance(said, str) else tuple(said)
         if levels is None or len(levels) != len(names):
             raise errors.InvalidSource(

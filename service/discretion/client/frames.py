@@ -10,7 +10,7 @@ counts come from the dataset's public schema and are never read off the rows.
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from discretion import errors
 from discretion.client import sources
 from discretion.client.calls import Document
-from discretion.client.columns import Arrangement, Column, Names, Outcome
+from discretion.client.columns import Arrangement, Column, Names, Outcome, listed
+
+_NAMELESS: Final = "a name that the dataset's schema has among its labels; it has none"
 
 
 class _Rows:
@@ -32,6 +34,7 @@ class _Rows:
     ) -> None:
         self._columns, self._outcome, self._levels = columns, outcome, levels
         bounds = [dataset["reward"], *([dataset["return"]] if dataset.get("return") else [])]
+        self._actions: list[str] = dataset["actions"].get("labels") or []
         self._worst, self._best = max(each["low"] for each in bounds), min(each["high"] for each in bounds)
         self._before = 0  # rows of the slices before
         self._first: int | None = None  # the step that stays begin with
@@ -52,6 +55,8 @@ class _Rows:
                 return steps
             case "stays":
                 return self._counted(steps, column)
+            case "action":
+                return self._acted(column)
             case "doses":
                 return self._dosed(column)
             case "outcome":
@@ -108,6 +113,18 @@ class _Rows:
         values = self._values(column)
         if _is_text(values.type):
             values = self._cast(values, pa.float64(), column, "a whole number")
+        return self._cast(values, pa.int64(), column, "a whole number")
+
+    def _acted(self, column: Column) -> pa.Array:
+        """Whole numbers, or what the schema calls the actions; a text that is a whole number is that number."""
+        values = self._values(column)
+        if not _is_text(values.type):
+            return self._whole(column)
+        named = pc.index_in(pc.utf8_trim_whitespace(values), pa.array(self._actions, values.type))
+        number = pc.match_substring_regex(values, r"^\s*[+-]?[0-9]+(\.0*)?\s*$")
+        values = pc.if_else(pc.or_(number, pc.is_null(named)), values, pc.cast(named, values.type))
+        names = f"the name of an action, which are {listed(self._actions)}" if self._actions else _NAMELESS
+        values = self._cast(values, pa.float64(), column, f"a whole number, or {names}")
         return self._cast(values, pa.int64(), column, "a whole number")
 
     def _numbers(self, column: Column) -> pa.Array:

@@ -94,7 +94,9 @@ def _unreadable(path: Path) -> errors.InvalidSource:
 
 def _csv(path: Path) -> Source:
     with path.open(encoding="utf-8-sig", newline="") as text:
-        names = tuple(next(csv.reader(text), []))
+        between = max(",;\t", key=text.readline().count)  # spreadsheets of many languages write semicolons
+        text.seek(0)
+        names = tuple(next(csv.reader(text, delimiter=between), []))
 
     def slices(wanted: Collection[str]) -> Iterator[pa.Table]:
         chosen = [name for name in names if name in wanted]
@@ -104,7 +106,7 @@ def _csv(path: Path) -> Source:
         )
         read = pyarrow.csv.ReadOptions(block_size=_BLOCK, use_threads=False)
         try:
-            with pyarrow.csv.open_csv(path, read, convert_options=convert) as reader:
+            with pyarrow.csv.open_csv(path, read, pyarrow.csv.ParseOptions(delimiter=between), convert) as reader:
                 for batch in reader:
                     yield pa.Table.from_batches([batch])
         except pa.ArrowException:

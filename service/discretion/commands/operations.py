@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import sqlalchemy as sa
 import typer
@@ -16,8 +16,10 @@ from discretion import (
     audit,
     database,
     errors,
+    identities,
     keys,
     ledger,
+    logs,
     processes,
     serving,
     settings,
@@ -28,8 +30,6 @@ from discretion import (
 )
 from discretion.api import app as api
 from discretion.commands import terminal
-
-_ACTOR: Final = "command line"  # in the audit log
 
 app = typer.Typer()
 ledger_app = typer.Typer(no_args_is_help=True, help="The budget ledger.")
@@ -70,11 +70,12 @@ def work(
 ) -> None:
     """Run trainings; any number of workers on any number of hosts share one database and store."""
     serving.harden()
-    serving.configure_logging()
     if with_parent is not None:
         processes.die_with_parent(with_parent)
     with terminal.told(), _damage():
-        worker.Worker(settings.read()).run()
+        found = settings.read()
+        logs.configure(found.log_format)
+        worker.Worker(found).run()
 
 
 @app.command()
@@ -85,12 +86,13 @@ def openapi() -> None:
 
 @app.command()
 def migrate() -> None:
-    """Bring the database up to this version."""
-    with terminal.told():
+    """Bring the database up to this version, in one transaction; says each step."""
+    with terminal.told(), serving.privately():
         found = settings.read()
         found.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         engine = database.engine(found.database_url)
-        database.migrate(engine)
+        for step in database.migrate(engine, audit.migrated):
+            typer.echo(f"{step.revision}: {step.purpose}")
         engine.dispose()
     typer.echo("The database is up to date.")
 
@@ -125,7 +127,7 @@ def create_key(
     now = datetime.now(UTC)
     with _opened() as connection:
         made, token = keys.create(connection, name, role, at=now)
-        audit.record(connection, _ACTOR, "key.create", made.id, at=now)
+        audit.record(connection, audit.PROGRAM, "key.create", made.id, at=now)
     typer.echo(f"{made.id}, {made.role}: {made.name}", err=True)
     typer.echo(token)
 
@@ -136,29 +138,40 @@ def replace_token(key: Annotated[str, typer.Argument(help="The key's id.")]) -> 
     now = datetime.now(UTC)
     with _opened() as connection:
         token = keys.replace(connection, key)
-        audit.record(connection, _ACTOR, "key.replace", key, at=now)
+        audit.record(connection, audit.PROGRAM, "key.replace", key, at=now)
     typer.echo(token)
 
 
 @keys_app.command("list")
 def list_keys() -> None:
-    """Show every key, without its token."""
+    """Show every key, without its token, and every identity that the provider has vouched for here."""
     with _opened() as connection:
         found, _ = keys.listed(connection, after=None, limit=1_000_000)
     table = Table(Column("id", no_wrap=True), "name", "role", "created", "revoked")  # whole: `keys revoke` needs it
     for key in found:
-        table.add_row(key.id, key.name, key.role, key.created_at, key.revoked_at or "")
+        name = key.name if key.issuer is None else f"{key.name} (identity {key.subject})"
+        table.add_row(key.id, name, key.role, key.created_at, key.revoked_at or "")
     terminal.show_table(table)
 
 
 @keys_app.command("revoke")
 def revoke_key(key: Annotated[str, typer.Argument(help="The key's id.")]) -> None:
-    """Close a key."""
+    """Close a key, or refuse an identity from now on."""
     now = datetime.now(UTC)
     with _opened() as connection:
-        keys.revoke(connection, key, at=now)
-        audit.record(connection, _ACTOR, "key.revoke", key, at=now)
+        revoked = keys.revoke(connection, key, at=now)
+        audit.record(connection, audit.PROGRAM, f"{revoked.kind}.revoke", key, at=now)
     typer.echo(f"{key} opens nothing any more.")
+
+
+@keys_app.command("reopen")
+def reopen_identity(key: Annotated[str, typer.Argument(help="The identity's id.")]) -> None:
+    """Let an identity of the provider in again that was revoked; it keeps what it owns."""
+    now = datetime.now(UTC)
+    with _opened() as connection:
+        identities.reopen(connection, key)
+        audit.record(connection, audit.PROGRAM, "identity.reopen", key, at=now)
+    typer.echo(f"{key} may come in again.")
 
 
 @keys_app.command("rotate")
@@ -168,7 +181,7 @@ def rotate_key() -> None:
     with _opened() as connection:
         made = signing.rotate(settings.read())
         signing.publish(connection, made, at=now)
-        audit.record(connection, _ACTOR, "signing-key.rotate", made.kid[:40], at=now)
+        audit.record(connection, audit.PROGRAM, "signing-key.rotate", made.kid[:40], at=now)
     typer.echo(f"Certificates are signed with key {made.kid} from now on.")
 
 

@@ -75,5 +75,6 @@ def _papers(released: Path, certificate: Path | None, jwks: Path | None) -> tupl
         paper = judged if judged.exists() else released / "policy.json"
         return paper, released / "certificate.json", jwks or released / "keys.json"
     if certificate is None or jwks is None:
-        raise errors.InvalidRequest("Name a folder, or POLICY CERTIFICATE --keys KEYS.")
+        missing = "" if released.exists() else f"There is no {released}. "
+        raise errors.InvalidRequest(f"{missing}Name a folder, or POLICY CERTIFICATE --keys KEYS.")
     return released, certificate, jwks

@@ -88,7 +88,7 @@ def told() -> Iterator[None]:
         yield
     except NotSignedIn as unknown:
         refuse(str(unknown), FORBIDDEN)
-    except errors.InvalidCertificate as refusal:
+    except (errors.InvalidCertificate, errors.InvalidBackup, errors.WouldForget, errors.LedgerDamaged) as refusal:
         refuse(str(refusal), WRONG)
     except errors.Refusal as refusal:
         refuse(str(refusal))

@@ -126,36 +126,51 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameter
     return [event_of(query, units) for query in queries(schema, privacy, parameters)]
 
 
-def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
+def trusted_from(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """How many visits of a step, state and action, about, it takes before its successors are trusted: E."""
     visits, transitions, *_ = mechanisms(schema, units, privacy, parameters)
     return _bound((visits, transitions), schema, parameters.delta)
 
 
+def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
+    """How many it takes, about and at least, before its score is above zero.
+
+    Where the second term of the penalty exceeds a step's reward and what an end may be worth, at every step, it exceeds
+    all scores: those of the last step are zero, and so on to the first.
+    """
+    trusted = trusted_from(schema, units, privacy, parameters)
+    iota = math.log(schema.horizon * schema.count * schema.actions / parameters.delta)
+    earned = 1 + schema.idle * (schema.horizon - 1)
+    return max(trusted, parameters.c2 * (schema.count + 1) * schema.horizon * trusted * iota / earned)
+
+
 def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> str | None:
     """The noise, or the second term of the penalty alone, clips every score to zero."""
     most = units * schema.per_unit  # visits of a step, state and action, if everybody came there
-    iota = math.log(schema.horizon * schema.count * schema.actions / parameters.delta)
     needed = visits_needed(schema, units, privacy, parameters)
-    clears = parameters.c2 * (schema.count + 1) * needed * iota  # visits at which that term is H
-    if most > max(clears, needed):
+    if most > needed:
         return None
-    if clears <= needed:
+    if needed == trusted_from(schema, units, privacy, parameters):
         return (
             f"Every decision will be a fallback: {math.ceil(needed)} visits of one step, state and action are needed, "
             f'and {most} are possible. Use more ρ, or dynamics "stationary", which counts all steps together.'
         )
-    paper = parameters.calibration == "paper"
-    told, choose, without = (
-        ("the paper's constants", 'Use calibration "tight" with c2 = 0', " (without calibration)")
-        if paper
-        else (f"c2 = {parameters.c2:g}", "Set c2 to 0", "")
-    )
     return (
-        f"With {told} every score will be clipped to zero and every decision be a fallback: if all {most} trajectories "
-        f"met at one state and action, its penalty would still exceed all that can be earned, and {clears:.2g} would "
-        f'have to meet there. {choose}, or use dynamics "stationary"{without}.'
+        f"With {_constants(parameters)} every score will be clipped to zero and every decision be a fallback: if all "
+        f"{most} trajectories met at one state and action, its penalty would still exceed what it can earn, and "
+        f"{needed:.2g} would have to meet there. {milder(parameters)}"
     )
+
+
+def _constants(parameters: Parameters) -> str:
+    return "the paper's constants" if parameters.calibration == "paper" else f"c2 = {parameters.c2:g}"
+
+
+def milder(parameters: Parameters) -> str:
+    """What to do about constants that clip scores to zero."""
+    if parameters.calibration == "paper":
+        return 'Use calibration "tight" with c2 = 0, or use dynamics "stationary" (without calibration).'
+    return 'Set c2 to 0, or use dynamics "stationary".'
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> policy.Policy:

@@ -52,6 +52,8 @@ MAX_DRAWN: Final = 2**26  # transition counts held at once, with what becomes of
 # Of the rewards' share: sums by (s, a), sums by arrival, and counts of arrivals.
 _REWARD_SHARES: Final = {"either": (3, 2, 1), "action": (1, 0, 0), "arrival": (0, 2, 1)}
 _SMALLEST_REWARD: Final = 3e-3  # of the declared width
+_TOLD: Final = 2.5  # deviations of its noise at which a sum of rewards is expected to be told from it
+_PAID: Final = 0.25  # of what a step may pay, where it is expected to pay
 _NO_REWARD: Final = 50.0  # cells known to pay nothing, before the data is seen
 
 
@@ -143,6 +145,24 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     """How many trajectories must have visited a state and action, about, before its successors are trusted."""
     noise = kernels.deviation(mechanisms(schema, units, privacy, parameters)[0])
     return max(parameters.trusted(schema.count) * noise, kernels.fewest(schema.count))
+
+
+def reward_shortfall(
+    schema: Schema, units: int, privacy: Share, parameters: Parameters, seen: FloatArray
+) -> float:  # (S, A) expected visits
+    """How many times too few visits there are to tell from noise what is paid even in the most frequent place; below 1
+    where there are enough. Assumed is a quarter of what a step may pay, or half of an even part of a bounded return."""
+    if parameters.reward is not None:
+        return 0.0
+    low, high = _returns(schema, schema.horizon)
+    each = _PAID if schema.total is None else (high - low) / (2 * schema.horizon)
+    counted = {counts.ArrivalSums: float(seen.sum(axis=1).max()), type(_action_sums(schema)): float(seen.max())}
+    told = [
+        each * counted[type(query.statistic)] / kernels.deviation(event_of(query, units))
+        for query in queries(schema, privacy, parameters)
+        if type(query.statistic) in counted
+    ]
+    return _TOLD / max(told) if max(told) > 0 else math.inf
 
 
 def learn(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool = True) -> policy.Policy:

@@ -18,7 +18,7 @@ from math import sqrt
 from typing import Final
 
 from discretion import errors
-from discretion.learning import apvi, features, learners, pae, terms, vapvi
+from discretion.learning import apvi, features, learners, pae, terms, vapvi, whereabouts
 from discretion.learning.curator import Pure, Share
 from discretion.learning.reader import Document
 from discretion.learning.trajectories import Schema, Vector
@@ -102,5 +102,6 @@ def _of_vectors(vector: Vector, actions: int, units: int, privacy: Share, given:
         f"Vector states without given features: {told}, and n = {units} at ρ = {rho} carries "
         f"{usual.width} features of the declared columns."
     )
+    looked = {"parts": whereabouts.parts(vector, units, privacy.rho)} if pooled and "parts" not in given else {}
     blocks = {"kind": "blocks", "terms": list(map(terms.document, usual.terms))}
-    return vapvi.NAME, stationary | {"features": blocks}, reason
+    return vapvi.NAME, stationary | {"features": blocks} | looked, reason

@@ -190,6 +190,7 @@ class Blocks:
     vector: Vector
     actions: int
     terms: tuple[languages.Term, ...]  # column names, "1" for the constant, and what `terms` can say
+    within: languages.Within = None  # where in the bounds it looks; None: everywhere
 
     def __post_init__(self) -> None:
         _check_actions(self.actions)
@@ -201,8 +202,9 @@ class Blocks:
             )
         object.__setattr__(self, "terms", languages.check(self.terms, self.vector))
         _check_dimension(self.actions, self.width)
+        languages.check_within(self.within, self.vector)
         if not self.plain:
-            _mixing(self)  # or a refusal
+            _mixing(self.declared)  # or a refusal
 
     @property
     def groups(self) -> int:
@@ -211,6 +213,11 @@ class Blocks:
     @property
     def width(self) -> int:
         return len(self.terms)
+
+    @cached_property
+    def declared(self) -> "Blocks":
+        """The same map over all of the bounds."""
+        return self if self.within is None else Blocks(self.vector, self.actions, self.terms)
 
     @property
     def plain(self) -> bool:
@@ -224,7 +231,7 @@ class Blocks:
         a state beyond is shortened to that."""
         if self.plain:
             return self.rows(states, ONE / math.nextafter(math.sqrt(self.width), math.inf)).T
-        psi, mixing = np.empty((len(states), self.width)), _mixing(self)
+        psi, mixing = np.empty((len(states), self.width)), _mixing(self.declared)
         for start in range(0, len(states), _CHUNK):
             # Integers below 2¹⁶ times multiples of one power of two: every sum is exact, in any order.
             mixed = self.rows(states[start : start + _CHUNK], ONE).T @ mixing.T
@@ -233,8 +240,8 @@ class Blocks:
 
     def rows(self, states: NDArray[np.generic], scale: float) -> FloatArray:  # (p, R)
         """The terms as they are, times `scale` and truncated."""
-        rows = np.empty((self.width, len(states)))
-        for row, term in zip(rows, languages.Evaluation(self.vector, states).rows(self.terms), strict=True):
+        rows, stretched = np.empty((self.width, len(states))), languages.stretched(states, self.within, self.vector)
+        for row, term in zip(rows, languages.Evaluation(self.vector, stretched).rows(self.terms), strict=True):
             np.trunc(term * scale, out=row)
         return rows
 

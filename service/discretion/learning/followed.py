@@ -368,9 +368,12 @@ class Visited(Summed):
 @dataclass(frozen=True, eq=False)
 class Standing(Summed):
     """Of each unit, over the limits: how many visits stand for the policy; how many of those are in the pool; and how
-    many of the others are everyone's and followed it all the same."""
+    many of the others are everyone's and followed it all the same.
 
-    squared_sensitivity = Fraction(3)
+    The second and the third are of different visits, each among the first, which is at most 1. So a unit's numbers lie
+    in the hull of (0, 0, 0), (1, 0, 0), (1, 1, 0) and (1, 0, 1), and two corners are at most √2 apart."""
+
+    squared_sensitivity = Fraction(2)
     name = "number of steps that stand for the policy, of those in rare states, and of unusual ones, of each patient"
     shape = (3,)
 

@@ -6,13 +6,14 @@ reading it off stored rows would be a release, with a price of its own.
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from discretion import errors
-from discretion.learning import apvi_stationary, checks, learners, pae
-from discretion.learning.curator import Share
+from discretion.learning import apvi, apvi_stationary, checks, learners, pae
+from discretion.learning.curator import Pure, Share, check_budget
 from discretion.learning.features import Blocks
 from discretion.learning.learners import Parameters
 from discretion.learning.pae_prospects import Prospect
@@ -23,6 +24,9 @@ _LENGTH: Final = 0.5  # of a stay, in horizons, where nothing else is known
 _CUT_SHORT: Final = (
     "Stays earn once, by an outcome, and these counts leave out what a stay earns at the horizon where it was cut; "
     "use auto or dp-pae."
+)
+_CLIPPED: Final = (
+    "It is the constant c2 that asks for so many visits: with fewer, its penalty clips every score to zero."
 )
 
 
@@ -109,16 +113,33 @@ def _expected(schema: Schema, units: int, privacy: Share, parameters: Parameters
         needed = learners.visits_needed(*asked)
         seen = seen / (features.width * getattr(parameters, "time_groups", 1))
         share = float(visiting.actions[seen[0] >= needed].sum())
-        return _told(units, needed, float(seen.max()), share, visiting)
+        return _told(asked, needed, seen, share, visiting)
     seen = np.minimum(seen, units * schema.per_unit)  # pooled learners count a place once for each stay
     if isinstance(parameters, pae.Parameters):
         return _of_advantages(Prospect(schema, units, privacy, parameters, visiting.steps, seen), visiting)
+    needed = _needed(asked, seen)
+    share = float(visiting.states[seen.max(axis=1) >= needed].sum())
+    found = _told(asked, needed, seen, share, visiting)
+    if found.warnings and isinstance(parameters, apvi.Parameters) and parameters.c2 > 0:
+        return replace(found, warnings=(*found.warnings, f"{_CLIPPED} {apvi.milder(parameters)}"))
+    return found
+
+
+_Asked = tuple[Schema, int, Share, Parameters]
+
+
+def _needed(asked: _Asked, seen: FloatArray) -> float:
+    """Visits of a decision; where noise would hide all rewards, as many as would show one of them."""
+    parameters = asked[-1]
     needed = learners.visits_needed(*asked)
-    return _told(units, needed, float(seen.max()), float(visiting.states[seen.max(axis=1) >= needed].sum()), visiting)
+    if isinstance(parameters, apvi_stationary.Parameters):
+        short = apvi_stationary.reward_shortfall(*asked[:3], parameters, seen)
+        return max(needed, short * float(seen.max())) if short > 1 else needed
+    return needed
 
 
-def _told(units: int, needed: float, most: float, share: float, visiting: Visiting) -> Forecast:
-    told = (_too_little(units, needed, most),) if share == 0.0 else ()
+def _told(asked: _Asked, needed: float, seen: FloatArray, share: float, visiting: Visiting) -> Forecast:
+    told = (_too_little(asked, needed, seen),) if share == 0.0 else ()
     return Forecast(needed, min(share, 1.0), visiting.assumption, told)
 
 
@@ -131,8 +152,8 @@ def _of_advantages(prospect: Prospect, visiting: Visiting) -> Forecast:
             f"no action has so large a share of a state's visits as floor = {prospect.parameters.floor:g} asks for, or "
             "all is noise. Set floor below one over the number of actions, or use fewer states or actions."
             if enough is None
-            else f"noise would hide how actions differ. About {enough} units would do, or "
-            f"{math.ceil((enough / prospect.units) ** 2)} times the ρ, or fewer states or actions."
+            else f"noise would hide how actions differ. About {enough} units would do"
+            f"{_or_more(prospect, math.ceil((enough / prospect.units) ** 2))}, or fewer states or actions."
         )
     assumption = (
         f"{visiting.assumption} Assumed: between actions of one state, what follows differs by a quarter of what it "
@@ -141,11 +162,36 @@ def _of_advantages(prospect: Prospect, visiting: Visiting) -> Forecast:
     return Forecast(prospect.needed, min(share, 1.0), assumption, (told,) if told else ())
 
 
-def _too_little(units: int, needed: float, most: float) -> str:
-    """Needed visits fall about as 1/√ρ."""
+def _or_more(prospect: Prospect, times: int) -> str:
+    """Chance stays, however little noise there is."""
+    more = _enlarged(prospect.privacy, times)
+    return f", or {times} times the ρ" if more is not None and prospect.paying(more).learned().any() else ""
+
+
+def _too_little(asked: _Asked, needed: float, seen: FloatArray) -> str:
+    """Needed visits fall about as 1/√ρ, down to what chance asks for."""
+    schema, units, privacy, parameters = asked
+    most = float(seen.max())
     factor = needed / most
+    times = math.ceil(factor**2)
+    more = _enlarged(privacy, times)
+    helps = more is not None and _needed((schema, units, more, parameters), seen) <= most
     return (
         f"Under this assumption nothing would be learned: even the most frequent decision is seen about {most:.3g} "
-        f"times, and {needed:.3g} are needed. About {math.ceil(units * factor)} units would do, or "
-        f"{math.ceil(factor**2)} times the ρ, or fewer states, actions or features."
+        f"times, and {needed:.3g} are needed. About {math.ceil(units * factor)} units would do"
+        f"{f', or {times} times the ρ' if helps else ''}, or fewer states, actions or features."
     )
+
+
+def _enlarged(privacy: Share, times: int) -> Share | None:
+    """So many times the ρ, if a training may have as much."""
+    more = (
+        Pure(privacy.epsilon * math.ceil(math.sqrt(times)))
+        if isinstance(privacy, Pure)
+        else privacy.part(Fraction(times))
+    )
+    try:
+        check_budget(more)
+    except errors.InvalidRho:
+        return None
+    return more

@@ -18,7 +18,7 @@ from discretion.learning import apvi, learners, rewards, terms, vapvi
 from discretion.learning import features as maps
 from discretion.learning.learners import Parameters
 from discretion.learning.reader import Document, Object, open_object
-from discretion.learning.trajectories import Schema, Vector
+from discretion.learning.trajectories import CONSTANT, Schema, Vector
 
 _TIGHT: Final = "tight"  # what a learner without a choice of calibration has
 
@@ -103,6 +103,10 @@ def _features(top: Object, schema: Schema) -> maps.FeatureMap:
         vapvi.check_width(values.shape[2])
         if values.shape[0] * values.shape[1] > 1 and (values == values[0, 0]).all():
             raise errors.InvalidFeatures("Every state and action has the same features, so none can be preferred.")
+        if values.shape[1] > 1 and (values == values[:, :1]).all():
+            raise errors.InvalidFeatures(
+                "In each state all actions have the same features, so none can be preferred; let them differ by action."
+            )
         return maps.Table(values)
     if not isinstance(schema.states, Vector):
         raise errors.InvalidParameter(f'features of kind "{kind}" need vector states; use a "table" for discrete ones.')
@@ -110,6 +114,10 @@ def _features(top: Object, schema: Schema) -> maps.FeatureMap:
         named = top.inner("features", ("kind", "terms"))
         if not isinstance(named.values["terms"], list):
             raise named.refuse("terms", "a list of terms")
+        if named.values["terms"] == [CONSTANT]:
+            raise errors.InvalidFeatures(
+                "Every state has the same features, so all would be treated alike; add a column."
+            )
         return maps.Blocks(schema.states, schema.actions, tuple(map(terms.of, named.values["terms"])))
     named = top.inner("features", ("kind", "edges"))
     edges = named.inner("edges", (), schema.states.columns)

@@ -345,8 +345,8 @@ def _fitted(weights: FloatArray, visits: FloatArray) -> float:
 
 
 def _scale(asker: Asker, known: _Released) -> judgements.ScoreScale:
-    """A visit adds its weight times a change of value, which over
-    a trajectory add up to its total, and are rarely more than twice the deviation of totals."""
+    """A visit adds its weight times a change of value; over a trajectory these add up to its total, and are rarely more
+    than twice the deviation of totals."""
     counts, weights, deviation = known.counts, known.weights, known.received.deviation
     low, high = asking.total_range(asker.schema)
     often = np.where(counts.supported, 1.0, 1 / np.maximum(weights.alike[1], 1.0))

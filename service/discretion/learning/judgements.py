@@ -132,7 +132,7 @@ def _radius(asker: Asker, histogram: Answer, score: Scores, scale: ScoreScale) -
     for edge in map(float, outcomes.EDGES):
         rare = min(2 * math.sqrt(8) * noise / units, scale.square / edge**2)
         cut = float((seen * np.maximum(middle - edge, 0.0)).sum()) / units + rare * max(scale.large - edge, 0.0)
-        cost = edge * math.sqrt(float(outcomes.Scores.squared_sensitivity) / (2 * float(share.rho))) / units
+        cost = edge * math.sqrt(float(score.squared_sensitivity) / (2 * float(share.rho))) / units
         best = min(best, (cost + cut, edge, cut))
     return best[1], best[2]
 

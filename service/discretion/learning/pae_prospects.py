@@ -14,7 +14,7 @@ A patient's surprises are about as long as what they are cut to, which is why th
 x = τ²/v, twice the logarithm of the odds is x − log(1 + x) on average.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -62,6 +62,9 @@ class Prospect:
         ratio = DIFFERENCE**2 * self.visits**2 / (noise + np.maximum(self.visits, 1e-9))
         free = 1 - 1 / self.schema.actions  # what all actions of a state have in common tells nothing
         return bool(free * (ratio - np.log1p(ratio)).sum() > _LIKELY * shrinkage.EVIDENCE)
+
+    def paying(self, privacy: Share) -> "Prospect":
+        return replace(self, privacy=privacy)
 
     def times(self, factor: int) -> "Prospect":
         visits = factor * self.visits

@@ -235,8 +235,10 @@ def _linear_document(rule: Linear) -> Document:
 
 
 def _pooled_document(rule: Pooled) -> Document:
+    within = rule.features.within
+    looked = {} if within is None else {"within": [list(pair) for pair in within]}
     return {
-        "features": {"kind": "blocks", "terms": list(map(terms.document, rule.features.terms))},
+        "features": {"kind": "blocks", "terms": list(map(terms.document, rule.features.terms))} | looked,
         "reward": {"width": rule.width},
         "groups": [
             {
@@ -336,7 +338,11 @@ def _table(document: Document, states: Discrete | Vector, actions: int) -> Table
 def _blocks(document: Document, states: Discrete | Vector, actions: int) -> Blocks:
     if not isinstance(states, Vector):
         raise errors.InvalidPolicy("it has weights for vector states but its states are discrete.")
-    return Blocks(states, actions, tuple(map(terms.of, document["features"]["terms"])))
+    features, within = document["features"], None
+    if "within" in features:
+        pairs = _array(features["within"], (len(states.columns), 2))
+        within = tuple((float(low), float(high)) for low, high in pairs)
+    return Blocks(states, actions, tuple(map(terms.of, features["terms"])), within)
 
 
 def _pooled(document: Document, states: Discrete | Vector, actions: int) -> Pooled:

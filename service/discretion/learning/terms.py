@@ -273,6 +273,27 @@ def _bounds(column: str, vector: Vector) -> tuple[float, float]:
     return vector.bounds[vector.columns.index(column)]
 
 
+Within = tuple[tuple[float, float], ...] | None  # the part of each column's bounds that a map looks at; None: all
+
+
+def check_within(within: Within, vector: Vector) -> None:
+    pairs = zip(within or vector.bounds, vector.bounds, strict=False)
+    inside = all(low <= first < last <= high for (first, last), (low, high) in pairs)
+    if not inside or len(within or vector.bounds) != len(vector.bounds):
+        raise _refuse("Blocks look at a part of each column's bounds, or at all of them.")
+
+
+def stretched(states: NDArray[np.generic], within: Within, vector: Vector) -> NDArray[np.generic]:  # (R, columns) each
+    """The part that is looked at takes the place of all of the bounds; what lies beyond is at its edge."""
+    if within is None:
+        return states
+    found = np.empty(states.shape)
+    for column, ((first, last), (low, high)) in enumerate(zip(within, vector.bounds, strict=True)):
+        values = np.minimum(np.maximum(np.asarray(states[:, column], dtype=np.float64), first), last)
+        found[:, column] = low + (values - first) / (last - first) * (high - low)
+    return found
+
+
 class Evaluation:
     """The terms of some states, each column read once."""
 

@@ -43,7 +43,7 @@ from typing import Any, Final, Literal
 from discretion import errors
 from discretion.learning import checks, policy, rewards, vapvi_finite, vapvi_printed, whitening
 from discretion.learning import features as maps
-from discretion.learning.curator import Curator, Query, Share, check_budget, event_of
+from discretion.learning.curator import Curator, Pure, Query, Share, check_budget, event_of
 from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Deviation, Gram, Moment
 from discretion.learning.trajectories import Schema
@@ -203,6 +203,10 @@ def _first(schema: Schema, privacy: Share, parameters: Parameters) -> Query | No
 def _steps(schema: Schema, privacy: Share, parameters: Parameters) -> list[_Plan]:
     check(schema, parameters)
     check_budget(privacy)
+    if isinstance(privacy, Pure):
+        raise errors.InvalidParameter(
+            f"{NAME} can be had with zCDP only: give rho, or epsilon with delta. For pure ε-DP use dp-apvi."
+        )
     statistics = [_statistics(schema, parameters, step) for step in range(schema.horizon)]
     weights = dict(zip(_STATISTICS, parameters.shares or TIGHT_SHARES, strict=True))
     weights["joint"] = weights["gram"] + weights["target"]

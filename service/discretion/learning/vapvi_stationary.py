@@ -24,10 +24,15 @@ a patient's whole trajectory and bound it as a whole.
 * Residuals are shortened, and noise is added, after the released Λ̃^(−½): in directions that are rarely seen the noise
   is then smaller, and everywhere it is as small as what is known there.
 * Λ̃ of an action is mostly its share of all actions' matrix, which has less noise. It only steers the rounds: where it
-  is wrong they take longer, and end at the same weights.
+  is wrong they take longer, and end at the same weights. A round first moves all actions by what their residuals say
+  together, so that an action of which little is known goes with what states are worth (`pooled_steps`).
+* Features look at the part of the declared bounds where patients are, if `parts` says so: a tenth of the budget then
+  finds it (`whereabouts`).
 * Values start at the mean reward's, which is released first with a fiftieth of the budget, with the rewards' spread
   (the scale of residuals) and the share of steps that end a stay. An action of which nothing is known stays there.
 * Eigenvalues of Λ̃ below the size of its noise are lifted to it.
+* Of actions that noise hardly tells apart, the one is preferred that is taken more often: scores are raised by an
+  action's share, times a few of their standard deviations by noise and by chance.
 * Pessimism is not a penalty but support: only actions count that the recorded doctors take often enough in that state.
   How often is regressed on the features from the Gram matrix alone (the constant is one of them), so it costs nothing.
   A penalty of the paper's form is dominated by known noise, alike for all actions, and kept nobody from actions that
@@ -50,9 +55,10 @@ from typing import Any, Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import averages, checks, horizon_vector, policy, pooled, vapvi
+from discretion.learning import averages, checks, horizon_vector, policy, pooled, vapvi, whereabouts
 from discretion.learning import features as maps
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget, event_of
+from discretion.learning.pooled_steps import Steps
 from discretion.learning.pooled_values import Score, StateValue, Value
 from discretion.learning.trajectories import FloatArray, Schema, Vector
 from discretion.privacy import events
@@ -68,11 +74,13 @@ _RESIDUAL: Final = 3.0  # standard deviations of the reward to which a residual 
 _CLIP: Final = 0.1  # of the horizon: the norm of a patient's Gram matrix
 _RADIUS: Final = 0.25  # of a patient's residuals, in what they typically are if each is as large as its cut
 _FEW: Final = 30  # n√ρ/A below which nothing but what is usually done is asked for
-_OWN: Final = 0.34  # of an action's Gram matrix is its own, the rest its share of all; above 1/3, rounds converge
 _MOMENTUM: Final = 0.5  # of a round's change goes on in the next
-_FLOOR: Final = 0.35  # of the norm of the Gram matrix's noise: where eigenvalues end
 _SMOOTH: Final = 0.5  # of the norm of the noise: the ridge of the shares' regression, to tell what is supported
 _COPIED: Final = 0.2  # the same, to tell what is done most often: a frequent action is flattered by a larger one
+# Standard deviations of a score by which an action that all take is preferred to one of nobody's: of its noise, and of
+# what chance does to so many patients.
+_CAUTION: Final = 6.0
+_CHANCE: Final = 1.5
 _SIGNAL: Final = 4.0  # standard deviations by which residuals must pass noise alone
 _OUTCOMES: Final = Fraction(1, 5)  # of the residuals' part, where a stay earns by its outcome
 _LIFT: Final = 0.5  # of the norm of the noise of outcomes' Gram matrix: the ridge of their regression
@@ -93,6 +101,8 @@ class Parameters:
     ridge: float = 0.1
     trace: float = 0.8  # λ: how much of what follows counts at once, as long as it is what the value is of
     shares: tuple[int, ...] | None = None  # of averages, Gram matrix, residuals
+    caution: float = 1.0  # how much more than its score an action has to its credit by being taken often
+    parts: int = 1  # of the bounds in which patients are looked for first; 1: the features look everywhere
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, maps.Blocks):
@@ -108,6 +118,8 @@ class Parameters:
         checks.number(self.support, "support", low=0.0, high=1.0)
         checks.number(self.ridge, "ridge (λ)", low=1e-6)
         checks.number(self.trace, "trace", low=0.0, high=1.0)
+        checks.number(self.caution, "caution", low=0.0, high=1000.0)
+        checks.whole(self.parts, "parts", low=1, high=1000)
         if self.shares is not None:
             checks.shares(self.shares, "averages", "Gram matrix", "residuals")
 
@@ -160,6 +172,10 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     assert discount is not None
     assert shares is not None
     shared = (parameters.features, parameters.time_groups, Fraction(clip).limit_denominator(1000))
+    finding: list[Query] = []
+    if parameters.parts > 1:
+        finding = [Query(whereabouts.Whereabouts(schema, parameters.parts), privacy.part(whereabouts.SHARE))]
+        privacy = privacy.part(1 - whereabouts.SHARE)
     averaging, gram, residuals = (privacy.part(Fraction(share, sum(shares))) for share in shares)
     first = [Query(averages.RewardsAndEnds(schema), averaging)]
     if pooled.apart(schema):
@@ -169,6 +185,7 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
         ]
         residuals = residuals.part(1 - _OUTCOMES)
     return [
+        *finding,
         *first,
         Query(pooled.Gram(schema, *shared), gram),
         *(
@@ -215,6 +232,10 @@ def hopeless(schema: Schema, units: int, privacy: Share, parameters: Parameters)
 def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Policy:
     parameters = resolved(curator.schema, curator.units, privacy, parameters)
     planned = queries(curator.schema, curator.units, privacy, parameters)
+    if parameters.parts > 1:
+        found = _narrowed(curator, planned.pop(0), parameters.features)
+        parameters = replace(parameters, features=found)
+        planned = [_with(query, features=found) if hasattr(query.statistic, "features") else query for query in planned]
     potential = _potential(curator, planned.pop(0), parameters) if pooled.apart(curator.schema) else None
     averaging, covering, *rounds = planned
     if potential is not None:
@@ -230,6 +251,12 @@ def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Po
 def _with(query: Query, **released: Any) -> Query:
     statistic: Any = query.statistic
     return replace(query, statistic=replace(statistic, **released))
+
+
+def _narrowed(curator: Curator, query: Query, features: maps.Blocks) -> maps.Blocks:
+    """The same map, looking where patients are."""
+    (answer,) = curator.ask(query)
+    return whereabouts.narrowed(features, answer.values, math.sqrt(float(answer.event.scale)), curator.units)
 
 
 def _potential(curator: Curator, query: Query, parameters: Parameters) -> StateValue:
@@ -259,7 +286,7 @@ class _Learner:
         first: Any,
         potential: StateValue | None,
     ) -> None:
-        self.schema, self.parameters, self.potential = schema, parameters, potential
+        self.schema, self.units, self.parameters, self.potential = schema, units, parameters, potential
         self.copying = parameters.shares == COPYING
         self.discount, self.radius = first.discount, first.radius
         self.shape = (parameters.time_groups, schema.actions, parameters.features.width)
@@ -274,25 +301,11 @@ class _Learner:
         noise = noise_norm(gram.event)
         matrices = gram.values.reshape(*self.shape, self.shape[-1])
         self.frequencies, self.shares, self.copied = self._behaviour(matrices, noise)
-        self.back, self.roots = self._scaled(matrices, noise, units)
+        self.steps = Steps.of(matrices, self.frequencies, noise, parameters.ridge, units)
         self.weights, self.speed = np.zeros(self.shape), np.zeros(self.shape)
         self.history: list[FloatArray] = []
-        self.total, self.informed = np.zeros(self.shape), False
+        self.total, self.noise, self.informed = np.zeros(self.shape), 0.0, False
         self.values = self._within(-math.inf, math.inf)
-
-    def _scaled(self, gram: FloatArray, noise: float, units: int) -> tuple[FloatArray, FloatArray]:  # (g, A, p, p) each
-        """The way back, and R: Λ̃^(−½) times, and over, a patient's typical length under it. Their product is Λ̃⁻¹.
-        Most of each action's matrix is its share of all actions' matrix, whose noise is smaller. A matrix of which
-        nothing is shared is still _OWN of what it should be: a step is 1/_OWN too long at most, and with momentum β
-        steps below 2·(1 + β) settle."""
-        share, total = self.frequencies[:, :, None, None], gram.sum(axis=1, keepdims=True)
-        mixed = _OWN * gram + (1 - _OWN) * share * total
-        left = _OWN**2 + 2 * _OWN * (1 - _OWN) * share + (1 - _OWN) ** 2 * share**2 * self.schema.actions
-        eigenvalues, vectors = np.linalg.eigh(mixed)
-        lifted = np.maximum(eigenvalues, _FLOOR * noise * np.sqrt(left[..., 0])) + self.parameters.ridge
-        typical = max(math.sqrt(float((np.maximum(eigenvalues, 0.0) / lifted).sum()) / units), 1e-9)
-        root = np.einsum("gaij,gaj,gakj->gaik", vectors, 1.0 / np.sqrt(lifted), vectors)
-        return root * typical, root / typical
 
     def _behaviour(self, gram: FloatArray, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Each action's frequency (g, A), and its share regressed on the features (g, A, p), for either purpose: ψᵀu is
@@ -312,17 +325,17 @@ class _Learner:
         return frequencies, regressed(_SMOOTH), regressed(_COPIED)
 
     def asking(self, query: Query) -> Query:
-        roots = self.roots.reshape(-1, *self.roots.shape[2:])
-        return _with(query, bound=self.bound, values=self.values, roots=roots, potential=self.potential)
+        maps_of_cells = self.steps.maps.reshape(-1, *self.steps.maps.shape[2:])
+        return _with(query, bound=self.bound, values=self.values, roots=maps_of_cells, potential=self.potential)
 
     def improve(self, answer: Answer) -> None:
         found = answer.values.reshape(self.shape)
-        change = np.einsum("gaij,gaj->gai", self.back, found * (self.bound * self.radius))
-        self.speed = change + _MOMENTUM * self.speed
+        self.noise = float(answer.event.scale)
+        self.speed = self.steps.change(found * (self.bound * self.radius)) + _MOMENTUM * self.speed
         self.weights = self.weights + self.speed
         self.history.append(self.weights)
         self.total += found
-        stands_out = _stands_out(self.total, len(self.history) * float(answer.event.scale))
+        stands_out = _stands_out(self.total, len(self.history) * self.noise)
         self.informed = self.informed or (stands_out and not self.copying)
         reached = np.sort(np.concatenate([value.of(self.reference) for value in self._within(-math.inf, math.inf)]))
         outside = int(_EDGE * len(reached))
@@ -339,11 +352,22 @@ class _Learner:
     def policy(self) -> policy.Policy:
         schema, last = self.schema, self.history[len(self.history) // 2 :]
         shares = self.shares if self.informed else self.copied
-        scores = self._scores(np.asarray(sum(last) / len(last)), shares)
+        scores = self._scores(np.asarray(sum(last) / len(last)) + self._caution(len(last)), shares)
         if self.potential is not None:
             scores = [_lifted(score, self.potential) for score in scores]
         rule = policy.Pooled(self.parameters.features, tuple(scores), schema.horizon, schema.width)
         return policy.Policy(NAME, schema.horizon, schema.states, schema.actions, rule)
+
+    def _caution(self, rounds: int) -> FloatArray:  # (g, A, p)
+        """What is added to an action's weights for how often it is taken: as much as noise and chance may mislead in
+        the middle one of the public states. Noise is new in each round that is averaged over, chance is not. A unit's
+        residuals are about as long as what they are cut to, or 1 if that is less, in all numbers together."""
+        psi, length = self.reference / maps.ONE, min(self.radius, 1.0)
+        noise, chance = self.radius**2 * self.noise / rounds, length**2 * self.units / self.total.size
+        misled = self.bound * math.sqrt(_CAUTION**2 * noise + _CHANCE**2 * chance)
+        spread = np.linalg.norm(psi @ self.steps.back, axis=-1)
+        taken = self.shares + self.frequencies[:, :, None] * _one(psi)
+        return np.asarray(self.parameters.caution * misled * float(np.median(spread)) * taken)
 
 
 def _lifted(score: Score, potential: StateValue) -> Score:

@@ -57,7 +57,7 @@ async function show() {
     made = await find();
   } catch (problem) {
     if (problem.status === 401) return;
-    made = page("That did not work", sorry(problem));
+    made = page("That did not work", sorry(problem), h("p", {}, h("a", { href: "#/" }, "Go to the overview")));
   }
   if (turn !== shown) return made.leave && made.leave();
   leave = made.leave || null;

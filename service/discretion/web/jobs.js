@@ -80,6 +80,14 @@ export async function datasetNames(session) {
   return (id) => (found.has(id) ? link(`datasets/${id}`, found.get(id)) : shortId(id));
 }
 
+// One dataset: its id, and its name in place of that once it is known. Whoever lost their grant sees the id.
+export function datasetLink(session, id) {
+  if (session.role === "auditor") return h("code", {}, id);
+  const place = h("span", {}, link(`datasets/${id}`, id));
+  api.get(`/v1/datasets/${id}`).then((found) => replace(place, link(`datasets/${id}`, found.name))).catch(() => {});
+  return place;
+}
+
 const MOST_SHOWN = 20000;
 
 // Written when it is opened, and not to the end: a request may hold a table of megabytes.

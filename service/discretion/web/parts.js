@@ -53,13 +53,20 @@ export function field(label, input, hint = null) {
   return h("div", { class: "field" }, h("label", { for: id }, label), input, hint ? h("p", { class: "hint", id: `${id}-hint` }, hint) : null);
 }
 
-// `columns`: [heading, cell(row)] or [heading, cell(row), "number"].
+// `columns`: [heading, cell(row)] or [heading, cell(row), "number"]. On a telephone each row is a list of its cells, each
+// with its heading beside it; the roles are written out because such a layout would take them away.
 export function table(columns, rows, caption) {
-  const cells = (row) => columns.map(([, cell, kind]) => h("td", { class: kind }, cell(row)));
+  const headings = columns.map(([heading, , kind]) => h("th", { scope: "col", role: "columnheader", class: kind }, heading));
   return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, columns.map(([heading, , kind]) => h("th", { scope: "col", class: kind }, heading)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, cells(row))))));
+    h("table", { role: "table" }, h("caption", {}, caption),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, headings)),
+      h("tbody", { role: "rowgroup" }, rows.map((row) => h("tr", { role: "row" }, columns.map((column) => cellOf(column, row)))))));
+}
+
+function cellOf([heading, cell, kind], row) {
+  const content = h("div", {}, cell(row));
+  const nothing = content.children.length === 0 && content.textContent === "";
+  return h("td", { role: "cell", class: [kind, nothing ? "void" : null].filter(Boolean).join(" ") || null, "data-heading": heading }, content);
 }
 
 // Never an empty page without a word about why, and what to do.
@@ -120,7 +127,7 @@ const ADVICE = {
   0: "Nothing was changed unless the page says so.",
   401: "Sign in again; what you see may have changed meanwhile.",
   403: "Another role may; ask the administrator for a key of that role.",
-  404: "It does not exist, or it is not yours to see. Check the address, or go back to the overview.",
+  404: "A grant may have been revoked, or the address cut short. Whoever gave it to you can say what it was.",
   409: "Somebody or something else changed it. Load the page again.",
   413: "Ask the operator to raise the limit, or send less.",
   429: "Wait a few seconds, then try again.",

@@ -41,8 +41,10 @@ export function packed([red, green, blue]) {
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-export function onIt([red, green, blue]) {
-  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#000000" : "#ffffff";
+// Black or white, whichever has the larger contrast (WCAG 2): the middle is a luminance of 0.179.
+export function onIt(colour) {
+  const [red, green, blue] = colour.map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }
 
 // --- legends ---

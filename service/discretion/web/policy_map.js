@@ -6,7 +6,7 @@ import * as colours from "/assets/policy_colours.js";
 import * as words from "/assets/words.js";
 
 const [GUTTER, TOP] = [44, 22]; // for the numbers of steps and states, in CSS pixels
-const [HIGHEST, WIDEST] = [440, 32]; // of the whole map, of one state
+const [HIGHEST, WIDEST] = [440, 128]; // of the whole map, of one state: room for what an action is called
 const LONGEST = 8e6; // pixels that a browser scrolls over without losing count
 const PERIOD = 7; // of the hatching
 
@@ -94,7 +94,7 @@ function measure(view) {
   const tall = TOP + policy.steps * high(view);
   room.style.width = `${wide}px`;
   room.style.height = `${tall}px`;
-  const size = [Math.min(scroll.clientWidth, Math.ceil(wide)), Math.min(Math.ceil(tall), HIGHEST + TOP)];
+  const size = [scroll.clientWidth, Math.min(Math.ceil(tall), HIGHEST + TOP)]; // as wide as there is room: the last number, too, needs some
   canvas.style.width = `${size[0]}px`;
   canvas.style.height = `${size[1]}px`;
   [canvas.width, canvas.height] = size.map((length) => Math.round(length * ratio));
@@ -254,7 +254,8 @@ function numbers({ policy, canvas }, frame, paint) {
   for (let state = Math.ceil(off / wide / every) * every; state < policy.states; state += every) {
     const x = left + columnOf(wide, state) - off;
     if (x > canvas.width) break;
-    paint.fillText(String(state), x + Math.min(wide / 4, 4 * ratio), top / 2);
+    const [text, start] = [String(state), x + Math.min(wide / 4, 4 * ratio)];
+    if (start + paint.measureText(text).width < canvas.width) paint.fillText(text, start, top / 2);
   }
 }
 
@@ -264,21 +265,29 @@ function niceUp(least) {
   return [1, 2, 5, 10].map((part) => part * power).find((part) => part >= least);
 }
 
-// The action's number in its cell, for who cannot tell the colours apart; only where there is room for it.
+// What the action is called in its cell, or its number, for who cannot tell the colours apart; only where there is room.
 function actions({ policy, canvas }, frame, paint) {
   const { left, top, off, down, tall, wide, ratio } = frame;
   if (wide < 15 * ratio || tall < 14 * ratio) return;
   Object.assign(paint, { textAlign: "center", font: `600 ${11 * ratio}px system-ui, sans-serif` });
   const background = colours.rgb(frame.ink.card);
+  const named = labelsThatFit(policy, paint, wide - 10 * ratio);
   for (let step = Math.floor(down / tall); step < policy.steps && step * tall - down < canvas.height; step += 1) {
     for (let state = Math.floor(off / wide); state < policy.states && state * wide - off < canvas.width; state += 1) {
       const { action, trusted } = cell(policy, step * policy.states + state);
       const colour = colours.ofAction(action, policy.taken.length);
       const [x, y] = [left + (state + 0.5) * wide - off, top + (step + 0.5) * tall - down];
       paint.fillStyle = colours.onIt(trusted ? colour : colours.mixed(colour, background, 0.5));
-      if (x > left && y > top) paint.fillText(String(action), x, y);
+      if (x > left && y > top) paint.fillText(named(action), x, y);
     }
   }
+}
+
+// All of them or none: some cells with names and some with numbers would be read as two kinds of things.
+function labelsThatFit({ actions: { labels }, taken }, paint, room) {
+  const shown = labels ? labels.filter((_, action) => taken[action] > 0) : [];
+  const fit = shown.length > 0 && shown.every((label) => paint.measureText(label).width <= room);
+  return (action) => (fit ? labels[action] : String(action));
 }
 
 function mark({ left, top, off, down, tall, wide, ratio }, paint, step, state, colour, thick) {

@@ -93,7 +93,9 @@ export function live(element, ask, draw, explain = sorry) {
       replace(element, found === null ? h("p", { class: "quiet" }, "Mend the form to see the plan.") : draw(found));
       heard.textContent = found === null ? "" : `The plan: ρ = ${found.rho}, ${words.inEpsilon(found.epsilon)}. ${inShort(found)}`;
     } catch (problem) {
-      if (under === mine) replace(element, explain(problem));
+      if (under !== mine) return;
+      replace(element, explain(problem));
+      heard.textContent = ""; // what was said before is no longer so
     } finally {
       if (under === mine) element.removeAttribute("aria-busy");
     }
@@ -181,12 +183,13 @@ const UNANSWERED = "The service did not answer, so it is not known whether it to
 // it finds what the first has made instead of paying twice.
 export function payer() {
   let open = null;
-  return async function pay(path, body, { title, cost, remaining, population, yes }) {
+  return async function pay(path, body, { title, cost, epsilon, remaining, population, name, yes }) {
     const text = JSON.stringify(body);
     if (!open || open.text !== text) open = { text, key: api.once() };
     const content = h("div", {},
-      h("p", {}, "This charges ", h("strong", {}, `ρ = ${cost}`), ` of ${words.decimal(remaining.nano)} remaining (${remaining.whose}) to population `,
-        h("code", {}, population), "; it cannot be taken back once it has started."),
+      h("p", {}, "This charges ", h("strong", {}, `ρ = ${cost}`), ` of ${words.decimal(remaining.nano)} remaining (${remaining.whose}) to the patients of `, h("strong", {}, name),
+        ", population ", h("code", {}, population), ": ", words.inEpsilon(epsilon), "."),
+      h("p", {}, "It cannot be taken back once it has started."),
       words.nano(cost) > remaining.nano ? h("p", { class: "note" }, "That is more than remains, so it will be refused. Go back and choose less.") : null);
     if (!(await confirm(title, content, yes))) return null;
     try {

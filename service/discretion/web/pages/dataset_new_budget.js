@@ -21,7 +21,7 @@ export function budgetFields(populations) {
       field("at δ", delta, "Far smaller than one in the number of patients.")),
     shared: field("Population", population, "This dataset will draw on that population's budget, together with its other datasets."),
   };
-  const own = h("div", {}, forms.radios("How the budget is given", [["rho", "as ρ"], ["epsilon", "as ε and δ"]], "rho", (value) => {
+  const own = h("div", {}, h("p", { class: "asked", "aria-hidden": "true" }, "How the budget is given"), forms.radios("How the budget is given", [["rho", "as ρ"], ["epsilon", "as ε and δ"]], "rho", (value) => {
     chosen.unit = value;
     arrange();
   }), parts.rho, parts.epsilon);

@@ -5,6 +5,7 @@ import { download, h, replace, say } from "/assets/dom.js";
 import { card, progress, sorry, table } from "/assets/parts.js";
 import { many } from "/assets/schema.js";
 import { columnsOf, example, lookAt, typeOf } from "/assets/upload_check.js";
+import { columnsForm, ownHeader } from "/assets/upload_columns.js";
 import * as words from "/assets/words.js";
 
 const LOOK = 2000; // milliseconds between looks at a service that has gone away
@@ -66,11 +67,11 @@ function format(dataset) {
 
 // --- one upload ----------------------------------------------------------------------------------------------------
 
-async function send(dataset, file, told) {
+async function send(dataset, file, told, own = {}) {
   if (told.sending) return;
   const type = typeOf(file);
   const found = type ? await lookAt(file, type, dataset) : [{ row: 0, column: "", reason: "The name must end in .csv, .ndjson or .parquet, so that the service knows how to read it." }];
-  if (found.length) return replace(told.place, refusal(file, found, "Nothing was sent."));
+  if (found.length) return replace(told.place, refusal(file, found, "Nothing was sent."), await otherwise(dataset, file, type, told));
   told.sending = true;
   told.zone.hidden = true;
   try {
@@ -80,8 +81,14 @@ async function send(dataset, file, told) {
   } catch (problem) {
     if (problem.status === 401) return finish(told, null, "");
     if (problem.code === "stopped") return finish(told, h("p", { class: "note" }, problem.message), `${file.name} was not sent.`);
-    await failed(dataset, file, told, problem);
+    await failed(dataset, file, told, problem, own);
   }
+}
+
+// A file that only has other names than the service is sent all the same, once somebody has said which is which.
+async function otherwise(dataset, file, type, told) {
+  const header = type === "text/csv" ? await ownHeader(file) : null;
+  return header ? columnsForm(dataset, file, header, (made, own) => send(dataset, made, told, own)) : null;
 }
 
 function finish(told, content, text) {
@@ -114,8 +121,8 @@ function success(file, accepted) {
     h("p", {}, "Analysts see the number of patients; the other two numbers are for your eyes only, and the service does not show them again."));
 }
 
-async function failed(dataset, file, told, problem) {
-  if (problem.body.problems) return finish(told, refusal(file, problem.body.problems, "Nothing was kept."), `${file.name} was refused.`);
+async function failed(dataset, file, told, problem, own) {
+  if (problem.body.problems) return finish(told, refusal(file, problem.body.problems, "Nothing was kept.", own), `${file.name} was refused.`);
   const unknown = problem.status === 0 || problem.status >= 500;
   const content = unknown ? await afterwards(dataset, file, told, problem) : [h("p", {}, h("strong", {}, file.name), " was not taken."), sorry(problem)];
   finish(told, content, `${file.name}: look at what happened.`);
@@ -142,13 +149,15 @@ function again(dataset, file, told) {
   return h("button", { type: "button", onclick: () => send(dataset, file, told) }, `Send ${file.name} again`);
 }
 
-function refusal(file, problems, consequence) {
+// `own`: the file's names of the columns, where they are others than the upload's.
+function refusal(file, problems, consequence, own = {}) {
+  const named = (name) => (own[name] && own[name] !== name ? [h("code", {}, own[name]), ` for ${name}`] : h("code", {}, name));
   const first = problems.length >= 20 ? "The first 20 problems" : many(problems.length, "problem");
   return h("div", { class: "sorry", role: "alert" },
     h("p", {}, h("strong", {}, file.name), ` was refused. ${consequence} Mend it and send the whole file again.`),
     table([
       ["Row", (one) => (one.row === 0 ? "header or file" : words.whole(one.row)), "number"],
-      ["Column", (one) => (one.column ? h("code", {}, one.column) : "–")],
+      ["Column", (one) => (one.column ? named(one.column) : "–")],
       ["Reason", (one) => one.reason],
     ], problems, `${first}; rows are counted from 1, after the header`));
 }

@@ -3,7 +3,7 @@
 import * as api from "/assets/api.js";
 import { download, h, replace, say, svg } from "/assets/dom.js";
 import { names } from "/assets/evidence.js";
-import { canceller, ended, failure, pretty, stateLine } from "/assets/jobs.js";
+import { canceller, datasetLink, ended, failure, pretty, stateLine } from "/assets/jobs.js";
 import { button, card, copied, facts, link, page, progress } from "/assets/parts.js";
 import { shareBar } from "/assets/spending.js";
 import * as words from "/assets/words.js";
@@ -38,16 +38,16 @@ function viewOf(session, path, first) {
     if (ended(job)) replace(actions);
   };
   if (session.role === "analyst" && !ended(first)) replace(actions, canceller(path, "evaluation", show, () => { mine = true; }));
-  const body = [result, card("How it went", state.line, bar, connection, more, actions), card("What was asked", asked(first))];
+  const body = [result, card("How it went", state.line, bar, connection, more, actions), card("What was asked", asked(session, first))];
   return { body, show, lost: (text) => replace(connection, text) };
 }
 
-function asked(job) {
+function asked(session, job) {
   return [
     facts(
       ["Cost", `ρ = ${job.rho}`], ["Policy", link(`policies/${job.policy}`, job.policy)],
       ["Patients", job.half ? `the ${job.half} half of the dataset` : "everyone in the dataset"],
-      ["Dataset", link(`datasets/${job.dataset}`, job.dataset)], ["Asked", words.when(job.created_at)], ["Id", copied(job.id)]),
+      ["Dataset", datasetLink(session, job.dataset)], ["Asked", words.when(job.created_at)], ["Id", copied(job.id)]),
     pretty("Parameters, every default written out", { privacy: job.privacy, parameters: job.parameters }),
   ];
 }

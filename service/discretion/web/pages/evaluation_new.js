@@ -84,7 +84,7 @@ function payButton(fields, dataset, plan) {
     if (body === null) return say("Mend the form first.");
     try {
       const [price] = await Promise.all([api.post("/v1/evaluations/plans", body), refresh(fields, dataset())]);
-      const about = { title: "Judge it on these patients?", cost: price.rho, remaining: fields.remaining, population: dataset().population, yes: `Charge ρ = ${price.rho} and judge` };
+      const about = { title: "Judge it on these patients?", cost: price.rho, epsilon: price.epsilon, remaining: fields.remaining, population: dataset().population, name: dataset().name, yes: `Charge ρ = ${price.rho} and judge` };
       const evaluation = await pay("/v1/evaluations", body, about);
       if (evaluation) location.hash = `#/evaluations/${evaluation.id}`;
     } catch (problem) {

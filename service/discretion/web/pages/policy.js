@@ -3,6 +3,7 @@
 import * as api from "/assets/api.js";
 import { download, h, replace } from "/assets/dom.js";
 import { names } from "/assets/evidence.js";
+import { datasetLink } from "/assets/jobs.js";
 import * as jws from "/assets/jws.js";
 import { button, card, copied, facts, field, link, page, sorry } from "/assets/parts.js";
 import { actionLegend, scoreLegend } from "/assets/policy_colours.js";
@@ -48,8 +49,8 @@ function aboutIt({ request, privacy, derived_from: origin, ledger }) {
 async function origin(session, id) {
   const found = (await api.all("/v1/policies?limit=1000")).find((one) => one.id === id);
   if (!found) return null;
-  const named = (kind, name) => (session.role === "auditor" ? copied(name) : link(`${kind}/${name}`, name));
-  return [["Training", named("trainings", found.training)], ["Dataset", named("datasets", found.dataset)]];
+  const training = session.role === "auditor" ? copied(found.training) : link(`trainings/${found.training}`, found.training);
+  return [["Training", training], ["Dataset", datasetLink(session, found.dataset)]];
 }
 
 function actions(session, papers) {
@@ -92,10 +93,18 @@ function drawn(policy, path, over) {
   return [
     card("What it decides",
       shareBar(policy.trusted / total, "learned decisions"),
-      h("p", { class: "hint" }, `${words.whole(policy.trusted)} of ${words.whole(total)} decisions were learned. The others are fallbacks: there the data said too little for the noise, and it does what was usual as far as that is known. A pessimistic score is an estimate of what the rest of a stay is worth, and no bound.`),
+      h("p", { class: "hint" }, learnedWords(policy.trusted, total), ` Each row of the map is a step and each column a ${cells ? "cell" : "state"}. A pessimistic score is an estimate of what the rest of a stay is worth, and no bound.`),
       tools(policy, map, cells), map.element, legendOf(policy, map)),
     asking.element,
   ];
+}
+
+function learnedWords(learned, total) {
+  if (learned === total) return `All ${words.whole(total)} decisions were learned.`;
+  const fallbacks = "there the data said too little for the noise, and it does what was usual as far as that is known.";
+  return learned === 0
+    ? `None of the ${words.whole(total)} decisions was learned: each is a fallback, for ${fallbacks}`
+    : `${words.whole(learned)} of ${words.whole(total)} decisions were learned. The others are fallbacks: ${fallbacks}`;
 }
 
 function tools(policy, map, cells) {

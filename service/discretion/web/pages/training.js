@@ -2,8 +2,8 @@
 
 import * as api from "/assets/api.js";
 import { h, replace, say } from "/assets/dom.js";
-import { canceller, ended, failure, pretty, stateLine } from "/assets/jobs.js";
-import { button, card, copied, facts, field, link, page, progress, sorry } from "/assets/parts.js";
+import { canceller, datasetLink, ended, failure, pretty, stateLine } from "/assets/jobs.js";
+import { button, card, copied, facts, field, page, progress, sorry } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
 const TRY_AGAIN = 3000;
@@ -36,16 +36,16 @@ function viewOf(session, path, first) {
   if (session.role === "analyst" && !ended(first)) {
     replace(actions, canceller(path, "training", show, () => { mine = true; }));
   }
-  const body = [card("How it goes", state.line, bar, connection, result, actions), card("What was asked", asked(first))];
+  const body = [card("How it goes", state.line, bar, connection, result, actions), card("What was asked", asked(session, first))];
   return { body, show, lost: (text) => replace(connection, text) };
 }
 
-function asked(job) {
+function asked(session, job) {
   return [
     facts(
       ["Cost", `ρ = ${job.rho}`], ["Learner", job.algorithm],
       ["Patients", job.half ? `the ${job.half} half of the dataset, drawn at random` : "everyone in the dataset"],
-      ["Dataset", link(`datasets/${job.dataset}`, job.dataset)], ["Asked", words.when(job.created_at)], ["Id", copied(job.id)]),
+      ["Dataset", datasetLink(session, job.dataset)], ["Asked", words.when(job.created_at)], ["Id", copied(job.id)]),
     job.chosen ? h("p", {}, h("strong", {}, `auto chose ${job.algorithm}. `), job.chosen.reason) : null,
     pretty("Parameters, every default written out", { privacy: job.privacy, parameters: job.parameters }),
   ];

@@ -46,7 +46,7 @@ function formOf(found, remaining) {
   const plan = spending.live(told, (signal) => {
     const body = bodyOf(found, fields);
     return body && api.post("/v1/plans", body, { signal });
-  }, (made) => drawPlan(made, fields), (problem) => spending.gone(problem, found.id));
+  }, (made) => drawPlan(made, fields), (problem) => (problem.status === 422 && featureless(found, fields, plan.again)) || spending.gone(problem, found.id));
   fields.rho = spending.chooser(remaining, plan.again);
   fields.algorithm = h("fieldset", {}, h("legend", {}, "How to learn"), h("div", { class: "choices" }, ALGORITHMS.map((one, index) => choice(one, index === 0))));
   fields.algorithm.addEventListener("change", plan.again);
@@ -72,9 +72,28 @@ function halfField(input) {
     h("span", { class: "hint" }, "It learns from a random half only. The other half can then say fairly what the policy is worth; asked of its own patients, the answer flatters.")));
 }
 
-function advanced({ parameters, wrong }) {
-  return h("details", {}, h("summary", {}, "Advanced"),
+function advanced(fields) {
+  const { parameters, wrong } = fields;
+  fields.advanced = h("details", {}, h("summary", {}, "Advanced"),
     field("Parameters, as JSON", parameters, "Public constants of the learner; leave it empty to take the defaults. The plan shows all of them, written out."), wrong);
+  return fields.advanced;
+}
+
+// A linear model has nothing to begin with until it is told what of a state it may look at.
+function featureless({ states }, fields, again) {
+  const given = parametersOf(fields);
+  if (learnerOf(fields) !== "dp-vapvi" || given === null || given.features) return null;
+  if (states.kind === "discrete") {
+    return h("div", { class: "note" }, h("p", {}, "dp-vapvi is for states that are measurements, and this dataset numbers its states. Choose auto, dp-pae or dp-apvi."),
+      h("p", {}, "Whoever has a table of features for each state and action gives it under Advanced, as ", h("code", {}, "features"), "."));
+  }
+  const proposed = { ...given, features: { kind: "blocks", terms: ["1", ...states.columns] } };
+  return h("div", { class: "note" }, h("p", {}, "dp-vapvi needs features: what of a state it may look at. One for each column is a beginning; they stand under Advanced, and can be changed there."),
+    button("Take a feature for each column", () => {
+      fields.parameters.value = JSON.stringify(proposed, null, 1);
+      fields.advanced.open = true;
+      again();
+    }));
 }
 
 function parametersOf({ parameters, wrong }) {
@@ -92,11 +111,14 @@ function parametersOf({ parameters, wrong }) {
   return problem === null ? read : null;
 }
 
+function learnerOf({ algorithm }) {
+  return algorithm.querySelector("input:checked").value;
+}
+
 function bodyOf(found, fields) {
   const [rho, parameters] = [fields.rho.rho(), parametersOf(fields)];
   if (rho === null || parameters === null) return null;
-  const algorithm = fields.algorithm.querySelector("input:checked").value;
-  const body = { dataset: found.id, algorithm, privacy: { rho }, parameters };
+  const body = { dataset: found.id, algorithm: learnerOf(fields), privacy: { rho }, parameters };
   return fields.half.checked ? { ...body, half: "first" } : body;
 }
 
@@ -179,7 +201,7 @@ function payButton(found, fields, plan) {
 // Price and remainder of this moment: others may have spent while the page was open.
 async function confirmed(pay, found, fields, body) {
   const [plan] = await Promise.all([api.post("/v1/plans", body), refresh(found, fields)]);
-  const about = { title: "Train on these patients?", cost: plan.rho, remaining: fields.remaining, population: found.population, yes: `Charge ρ = ${plan.rho} and train` };
+  const about = { title: "Train on these patients?", cost: plan.rho, epsilon: plan.epsilon, remaining: fields.remaining, population: found.population, name: found.name, yes: `Charge ρ = ${plan.rho} and train` };
   return pay("/v1/trainings", body, about);
 }
 

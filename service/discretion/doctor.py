@@ -1,0 +1,197 @@
+"""What is wrong with a service, and what to do about it: settings, files, clock, database, store, keys, disk.
+
+Every check looks and changes nothing but a probe that it removes. None opens a dataset. A check that fails does not
+keep the others from being made.
+"""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from cryptography import x509
+
+from discretion import database, datasets, errors, heads, ledger, signing
+from discretion.settings import Settings
+
+OK: Final = "ok"
+WARN: Final = "warn"
+BAD: Final = "BAD"
+
+_SKEW: Final = timedelta(seconds=2)  # between this machine and the database
+_LITTLE: Final = 5 * 2**30  # bytes: an upload takes three times its size while it is checked
+_SOON: Final = timedelta(days=30)
+_LONG: Final = timedelta(days=2)  # since a backup
+# What keeps rows from being changed, by database: as the first migration makes them.
+_APPEND_ONLY: Final = ("audit", "drawn", "ledger", "releases", "signing_keys")
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    state: str
+    words: str
+
+
+class _Trouble(Exception):
+    """Not as it should be; the sentence says what to do."""
+
+    def __init__(self, words: str, state: str = BAD) -> None:
+        super().__init__(words)
+        self.state = state
+
+
+def examine(found: Settings, *, tls: Path | None = None) -> Iterator[Finding]:
+    """One finding for each check, in an order in which the first that is bad may explain the others."""
+    engine = database.engine(found.database_url)
+    checks: dict[str, Callable[[], str]] = {
+        "data folder": lambda: _private(found.data),
+        "database": lambda: _database(engine),
+        "triggers": lambda: _triggers(engine),
+        "ledger": lambda: _ledger(engine),
+        "clock": lambda: _clock(engine),
+        "store": lambda: _store(found),
+        "signing key": lambda: _signing_key(found, engine),
+        "heads": lambda: _heads(found),
+        "disk": lambda: _disk(found),
+        "backup": lambda: _backup(engine),
+    }
+    if tls is not None:
+        checks["tls certificate"] = lambda: _tls(tls)
+    for name, check in checks.items():
+        yield _found(name, check)
+    engine.dispose()
+
+
+def _found(name: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, OK, check())
+    except _Trouble as trouble:
+        return Finding(name, trouble.state, str(trouble))
+    except (errors.Refusal, errors.LedgerDamaged) as refusal:
+        return Finding(name, BAD, str(refusal))
+    except sa.exc.SQLAlchemyError:
+        return Finding(name, BAD, "The database did not answer this; mend the first line about it.")
+    except OSError as trouble:
+        return Finding(name, BAD, f"{trouble.strerror}: {trouble.filename}.")
+
+
+def _private(folder: Path) -> str:
+    if not folder.is_dir():
+        raise _Trouble("DISCRETION_DATA is not there; start the service once, or name the right folder.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _Trouble("DISCRETION_DATA cannot be written by this user; give it to the service's user.")
+    # One level: what lies deeper is behind these.
+    for path in (folder, *sorted(folder.iterdir())):
+        status = path.lstat()
+        if status.st_mode & 0o077 and not stat.S_ISLNK(status.st_mode):
+            what = "DISCRETION_DATA" if path == folder else f"{path.name} in DISCRETION_DATA"
+            raise _Trouble(f"{what} is open to other users; run: chmod -R go= on it.")
+        if status.st_uid != folder.stat().st_uid:
+            raise _Trouble(f"{path.name} in DISCRETION_DATA belongs to another user; chown it to the service's.", WARN)
+    return "Only its owner can read and write it."
+
+
+def _database(engine: sa.Engine) -> str:
+    database.check(engine)
+    with database.snapshot(engine) as connection:
+        return f"{engine.dialect.name} answers, at revision {database.revision(connection)}."
+
+
+def _triggers(engine: sa.Engine) -> str:
+    if engine.dialect.name == "sqlite":
+        question = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        wanted = {f"{table}_no_{change}" for table in _APPEND_ONLY for change in ("update", "delete")}
+    else:
+        question = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
+        wanted = {f"{table}_append_only" for table in _APPEND_ONLY}
+    with database.snapshot(engine) as connection:
+        present = set(connection.execute(sa.text(question)).scalars())
+    if missing := sorted((wanted | {"ledger_head"}) - present):
+        raise _Trouble(f"Somebody has taken away {', '.join(missing)}; restore a backup, and ask who.")
+    return "The database refuses to change what must not change."
+
+
+def _ledger(engine: sa.Engine) -> str:
+    with database.snapshot(engine) as connection:
+        return f"Ledgers that add up: {ledger.verify_all(connection)}."
+
+
+def _clock(engine: sa.Engine) -> str:
+    """Leases are measured by the database's clock, schedules by this machine's: neither may jump."""
+    wall, steady = datetime.now(UTC), time.monotonic()
+    with database.snapshot(engine) as connection:
+        theirs = database.clock(connection)
+    between = wall + timedelta(seconds=time.monotonic() - steady) / 2
+    if abs(theirs - between) > _SKEW:
+        raise _Trouble(f"This machine and the database are {theirs - between} apart; let both keep time (NTP).")
+    newest = sa.text("SELECT max(at) FROM ledger")
+    with database.snapshot(engine) as connection:
+        last = connection.execute(newest).scalar()
+    if last is not None and datetime.fromisoformat(last) > datetime.now(UTC) + _SKEW:
+        raise _Trouble(
+            "The newest row of the ledger is from the future: the clock was put back; let it keep time.", WARN
+        )
+    return "This machine, the database and the ledger agree on the time."
+
+
+def _store(found: Settings) -> str:
+    datasets.probe(found)
+    return "The store can be written."
+
+
+def _signing_key(found: Settings, engine: sa.Engine) -> str:
+    if found.signing_key is None and not found.signing_key_file.exists():
+        raise _Trouble("There is no signing key yet; the service makes one when it starts.", WARN)
+    key = signing.current(found)
+    with database.snapshot(engine) as connection:
+        published = signing.published(connection)["keys"]
+    if key.kid not in {jwk["kid"] for jwk in published}:  # type: ignore[attr-defined]
+        raise _Trouble("The signing key is not published; start the service with it, or put the right one back.", WARN)
+    return f"Certificates are signed with {key.kid}, which is published."
+
+
+def _heads(found: Settings) -> str:
+    heads.check(found.heads)
+    if found.heads.resolve().is_relative_to(found.data.resolve()):
+        raise _Trouble(
+            "Ledger heads are kept beside what they are about; point DISCRETION_HEADS to another disk, so that a "
+            "restore cannot forget a charge.",
+            WARN,
+        )
+    return "Ledger heads are put elsewhere than the data."
+
+
+def _disk(found: Settings) -> str:
+    free = shutil.disk_usage(found.data).free
+    if free < _LITTLE:
+        raise _Trouble(f"{free >> 20} MB are free in DISCRETION_DATA; make room for uploads.", WARN)
+    return f"{free >> 30} GB are free."
+
+
+def _backup(engine: sa.Engine) -> str:
+    with database.snapshot(engine) as connection:
+        last = connection.execute(sa.text("SELECT max(at) FROM audit WHERE action = 'service.backup'")).scalar()
+    if last is None or datetime.now(UTC) - datetime.fromisoformat(last) > _LONG:
+        when = "never" if last is None else f"last on {last[:10]}"
+        raise _Trouble(f"A backup was made {when}; run `discretion backup DIR` every day.", WARN)
+    return f"Made on {last[:10]}."
+
+
+def _tls(path: Path) -> str:
+    try:
+        certificates = x509.load_pem_x509_certificates(path.read_bytes())
+    except ValueError:
+        raise _Trouble(f"{path.name} holds no certificate in PEM.") from None
+    ends = min(each.not_valid_after_utc for each in certificates)
+    if ends < datetime.now(UTC):
+        raise _Trouble(f"It ended on {ends:%Y-%m-%d}; put a new one in its place and reload the proxy.")
+    if ends < datetime.now(UTC) + _SOON:
+        raise _Trouble(f"It ends on {ends:%Y-%m-%d}; order the next one.", WARN)
+    return f"It is good until {ends:%Y-%m-%d}."

@@ -1,0 +1,160 @@
+"""What is deployed, as far as it can be seen without a container engine; `make test-deployment` runs it."""
+
+import importlib.util
+import json
+import os
+import re
+import ssl
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from cryptography import x509
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+import discretion
+from discretion import sealing, settings, signatures
+
+ROOT = Path(__file__).parents[1]
+DOCKER = ROOT / "docker"
+SECRETS = (
+    "database-password",
+    "database-url",
+    "metrics-token",
+    "signing-key",
+    "store-key",
+    "tls-certificate",
+    "tls-key",
+)
+
+
+def pinned(lock: Path) -> dict[str, set[str]]:
+    """The hashes of each package, under its name and version."""
+    text = lock.read_text(encoding="utf-8")
+    entries = re.findall(r"^([\w.\[\]-]+==[^ ;\\]+)[^\\\n]*\\\n((?: +--hash=\S+(?: \\)?\n)+)", text, re.MULTILINE)
+    return {name: set(re.findall(r"--hash=(\S+)", hashes)) for name, hashes in entries}
+
+
+def sbom() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sbom", DOCKER / "sbom.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestLock:
+    def test_of_the_image_pins_what_the_tests_run_with(self):
+        tested, shipped = pinned(ROOT / "requirements.lock"), pinned(DOCKER / "requirements.lock")
+        assert len(shipped) > 30
+        assert {name for name in shipped if shipped[name] != tested.get(name)} == set()
+
+    def test_of_the_image_has_no_tools_of_developers(self):
+        shipped = {name.partition("==")[0] for name in pinned(DOCKER / "requirements.lock")}
+        assert not shipped & {"pytest", "mypy", "ruff", "playwright", "uv", "pandas"}
+
+
+class TestImages:
+    @pytest.mark.parametrize("file", ["Dockerfile", "proxy/Dockerfile"])
+    def test_are_labelled_with_this_version_and_are_not_root(self, file):
+        text = (DOCKER / file).read_text(encoding="utf-8")
+        assert f'org.opencontainers.image.version="{discretion.__version__}"' in text
+        assert 'org.opencontainers.image.licenses="Apache-2.0"' in text
+        assert re.search(r"^USER [1-9]\d+:[1-9]\d+$", text, re.MULTILINE)
+        assert "@sha256" not in text
+
+
+class TestSbom:
+    def test_is_a_valid_document_with_everything_installed(self):
+        done = subprocess.run(
+            [sys.executable, "-I", str(DOCKER / "sbom.py")], capture_output=True, text=True, check=True
+        )
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(done.stdout) is None
+        made = json.loads(done.stdout)
+        assert made["metadata"]["component"]["name"] == "discretion"
+        found = {part["purl"].partition("@")[0] for part in made["components"]}
+        assert {"pkg:pypi/numpy", "pkg:pypi/pyarrow", "pkg:generic/python"} <= found
+
+    def test_is_the_same_each_time(self):
+        assert sbom().document() == sbom().document()
+
+    def test_names_installed_packages_of_debian_and_no_others(self, tmp_path):
+        status = tmp_path / "status"
+        status.write_text(
+            "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2.36-9+deb12u1\n"
+            "Description: x\n Version: not this one\n\n"
+            "Package: gone\nStatus: deinstall ok config-files\nArchitecture: all\nVersion: 1\n"
+        )
+        (found,) = sbom().debian_packages(status, "bookworm")
+        assert found["purl"] == "pkg:deb/debian/libc6@2.36-9%2Bdeb12u1?arch=amd64&distro=bookworm"
+
+
+class TestMakeSecrets:
+    def make(self, folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
+        command = [str(DOCKER / "make-secrets"), "--folder", str(folder), *names]
+        return subprocess.run(command, capture_output=True, text=True, umask=0)
+
+    def test_makes_what_the_settings_and_a_server_take(self, tmp_path):
+        assert self.make(tmp_path / "made", "discretion.test", "10.1.2.3").returncode == 0
+        text = {name: (tmp_path / "made" / name).read_text() for name in SECRETS}
+        found = settings.read(
+            {
+                f"DISCRETION_{name.upper().replace('-', '_')}_FILE": str(tmp_path / "made" / name)
+                for name in SECRETS[1:4]
+            }
+        )
+        assert found.database_url == f"postgresql://discretion:{text['database-password'].strip()}@postgres/discretion"
+        assert found.signing_key is not None
+        assert signatures.SigningKey.from_pem(found.signing_key.encode()).kid
+        assert found.metrics_token is not None
+        assert len(sealing.master_keys(tmp_path / "made" / "store-key")) == 1
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "made" / "tls-certificate", tmp_path / "made" / "tls-key")
+        certificate = x509.load_pem_x509_certificate(text["tls-certificate"].encode())
+        given = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert given.get_values_for_type(x509.DNSName) == ["discretion.test"]
+        assert [str(each) for each in given.get_values_for_type(x509.IPAddress)] == ["10.1.2.3"]
+
+    def test_opens_the_files_to_containers_and_the_folder_to_nobody(self, tmp_path):
+        self.make(tmp_path / "made")
+        assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o700
+        assert sorted(os.listdir(tmp_path / "made")) == sorted(SECRETS)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "made").iterdir()} == {0o444}
+
+    def test_replaces_nothing(self, tmp_path):
+        self.make(tmp_path)
+        before = {name: (tmp_path / name).read_text() for name in SECRETS}
+        (tmp_path / "metrics-token").unlink()
+        assert self.make(tmp_path).returncode == 0
+        after = {name: (tmp_path / name).read_text() for name in SECRETS}
+        assert {name for name in SECRETS if before[name] != after[name]} == {"metrics-token"}
+
+    def test_says_no_secret(self, tmp_path):
+        done = self.make(tmp_path)
+        for name in SECRETS:
+            assert (tmp_path / name).read_text().strip() not in done.stdout + done.stderr
+
+    def test_leaves_a_hospitals_own_certificate_alone(self, tmp_path):
+        for name in ("tls-certificate", "tls-key"):
+            (tmp_path / name).write_text("theirs")
+        assert self.make(tmp_path, "other.test").returncode == 1
+        assert self.make(tmp_path).returncode == 0
+        assert (tmp_path / "tls-certificate").read_text() == (tmp_path / "tls-key").read_text() == "theirs"
+
+    def test_refuses_half_of_a_certificate_and_names_that_are_none(self, tmp_path):
+        assert self.make(tmp_path / "b", "a b/CN=x").returncode == 1
+        (tmp_path / "tls-key").write_text("theirs")
+        done = self.make(tmp_path)
+        assert done.returncode == 1
+        assert "belong together" in done.stderr
+
+
+class TestCompose:
+    def test_mounts_exactly_the_secrets_that_are_made(self):
+        text = (DOCKER / "compose.yaml").read_text(encoding="utf-8")
+        assert set(re.findall(r"file: \$\{SECRETS:-\./secrets\}/(\S+)", text)) == set(SECRETS)
