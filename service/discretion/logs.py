@@ -31,6 +31,10 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     return ({"request": request_id.get()} if request_id.get() is not None else {}) | known
 
 
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
 def _event(record: logging.LogRecord) -> str:
     if record.name == "py.warnings":
         return "A library has warned."
@@ -41,8 +45,7 @@ def _event(record: logging.LogRecord) -> str:
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line = {"time": time, "level": record.levelname, "logger": record.name, "event": _event(record)}
+        line = {"time": _time(record), "level": record.levelname, "logger": record.name, "event": _event(record)}
         return json.dumps(line | _fields(record))
 
 
@@ -51,4 +54,4 @@ class _Text(logging.Formatter):
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
         # One line, whatever it says.
         event = _event(record).replace("\r", " ").replace("\n", " ")
-        return f"{self.formatTime(record)} {record.levelname} {record.name}: {event}{fields}"
+        return f"{_time(record)} {record.levelname} {record.name}: {event}{fields}"

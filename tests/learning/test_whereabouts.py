@@ -90,7 +90,33 @@ class TestParts:
         assert found[-1][-1] == 32
 
 
+class TestShare:
+    @pytest.mark.parametrize("rho", ["0.01", "0.3", "1", "100"])
+    @pytest.mark.parametrize("units", [100, 1000, 10**6])
+    def test_it_is_between_a_fiftieth_and_a_tenth_and_tells_parts_apart(self, units: int, rho: str) -> None:
+        parts = whereabouts.parts(WIDE, units, Fraction(rho))
+        share = whereabouts.share(WIDE, units, Fraction(rho), parts)
+        assert Fraction(1, 50) <= share <= Fraction(1, 10)
+        deviation = (len(WIDE.columns) / (share * Fraction(rho))) ** 0.5
+        assert parts == 1 or units / parts >= 5 * deviation
+
+
 class TestNarrowed:
+    def test_a_thin_tail_is_looked_at_too(self) -> None:
+        """None of its parts stands out alone."""
+        features = maps.usual(WIDE, 2, 1000, Fraction(1))
+        shares = np.zeros((2, 32))
+        shares[:, 4], shares[0, 5:9] = 900.0, 38.0
+        found = whereabouts.narrowed(features, shares, 10.0, 1000)
+        assert found.within == ((1000 * 2 / 32, 1000 * 10 / 32), (-50 + 100 * 3 / 32, -50 + 100 * 6 / 32))
+
+    def test_a_column_filled_to_half_is_looked_at_as_declared(self) -> None:
+        features = maps.usual(WIDE, 2, 1000, Fraction(1))
+        shares = np.zeros((2, 16))
+        shares[0, 4:8], shares[1, 4:7] = 250.0, 250.0
+        found = whereabouts.narrowed(features, shares, 10.0, 1000)
+        assert found.within == (WIDE.bounds[0], (-37.5, 6.25))
+
     def test_a_map_looks_where_patients_are_and_a_part_around(self) -> None:
         features = maps.usual(WIDE, 2, 1000, Fraction(1))
         shares = np.zeros((2, 10))

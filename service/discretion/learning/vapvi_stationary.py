@@ -26,8 +26,8 @@ a patient's whole trajectory and bound it as a whole.
 * Λ̃ of an action is mostly its share of all actions' matrix, which has less noise. It only steers the rounds: where it
   is wrong they take longer, and end at the same weights. A round first moves all actions by what their residuals say
   together, so that an action of which little is known goes with what states are worth (`pooled_steps`).
-* Features look at the part of the declared bounds where patients are, if `parts` says so: a tenth of the budget then
-  finds it (`whereabouts`).
+* Features look at the part of the declared bounds where patients are, if `parts` says so: a fiftieth to a tenth of
+  the budget then finds it (`whereabouts`).
 * Values start at the mean reward's, which is released first with a fiftieth of the budget, with the rewards' spread
   (the scale of residuals) and the share of steps that end a stay. An action of which nothing is known stays there.
 * Eigenvalues of Λ̃ below the size of its noise are lifted to it.
@@ -174,8 +174,11 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
     shared = (parameters.features, parameters.time_groups, Fraction(clip).limit_denominator(1000))
     finding: list[Query] = []
     if parameters.parts > 1:
-        finding = [Query(whereabouts.Whereabouts(schema, parameters.parts), privacy.part(whereabouts.SHARE))]
-        privacy = privacy.part(1 - whereabouts.SHARE)
+        assert isinstance(schema.states, Vector)
+        assert isinstance(privacy, Concentrated)
+        looking = whereabouts.share(schema.states, units, privacy.rho, parameters.parts)
+        finding = [Query(whereabouts.Whereabouts(schema, parameters.parts), privacy.part(looking))]
+        privacy = privacy.part(1 - looking)
     averaging, gram, residuals = (privacy.part(Fraction(share, sum(shares))) for share in shares)
     first = [Query(averages.RewardsAndEnds(schema), averaging)]
     if pooled.apart(schema):
