@@ -9,9 +9,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="minutes instead of hours")
     parser.add_argument("--only", choices=("study", "served", "coverage"), help="one of the parts")
-    parser.add_argument(
-        "--problem", help="of study and coverage: measure this one again, keep what is stored of others"
-    )
+    parser.add_argument("--problem", help="measure this one again, keep what is stored of others")
     asked = parser.parse_args()
     kept = True
     if asked.only in (None, "study"):
@@ -20,7 +18,7 @@ def main() -> int:
             print(f"BAD {wrong}")
         kept = not broken
     if asked.only in (None, "served"):
-        kept = served.run(asked.sample) and kept
+        kept = served.run(asked.sample, asked.problem) and kept
     if asked.only in (None, "coverage"):
         kept = coverage.run(asked.sample, asked.problem) and kept
     return 0 if kept else 1
