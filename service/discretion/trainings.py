@@ -168,6 +168,7 @@ class Training:
     rho: Rho
     algorithm: str
     created_at: str
+    charged: bool  # from its start on, and for good
     request: dict[str, Any] | None = None
 
 
@@ -225,6 +226,7 @@ def _training(connection: sa.Connection, row: Any) -> Training:
         rho=Rho(row.rho),
         algorithm=row.algorithm,
         created_at=row.created_at,
+        charged=row.started_at is not None,
         request=None if request is None else json.loads(request),
     )
 
