@@ -124,7 +124,7 @@ def _features(top: Object, schema: Schema) -> maps.FeatureMap:
     for column, cuts_of in edges.values.items():
         if cuts_of == []:
             raise errors.InvalidFeatures(
-                f"The edges of column {column!r} are empty; give the numbers at which it is cut, or leave the column out."
+                f"The edges of column {column!r} are empty; give the numbers at which it is cut, or leave it out."
             )
     cuts = {column: edges.array(column, 1).tolist() for column in edges.values}
     return maps.Bins.of(schema.states, schema.actions, cuts)
@@ -135,8 +135,8 @@ def _check_kind(kind: str, schema: Schema, *, stationary: bool) -> None:
     vector = isinstance(schema.states, Vector)
     if stationary and not vector:
         raise errors.InvalidParameter(
-            f'dynamics "stationary" of {vapvi.NAME} is for vector states, and these are discrete: leave dynamics out, or '
-            f"use {apvi.NAME}, which has it for them."
+            f'dynamics "stationary" of {vapvi.NAME} is for vector states, and these are discrete: leave dynamics out, '
+            f"or use {apvi.NAME}, which has it for them."
         )
     if stationary and kind != "blocks":
         raise errors.InvalidParameter(
