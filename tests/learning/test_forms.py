@@ -62,7 +62,7 @@ class TestRead:
             forms.read("dp-vapvi", {"features": features} | more, schema)
 
     def test_what_is_right_beside_it_is_taken(self) -> None:
-        assert forms.read("dp-vapvi", {"features": TABLE}, WARD)
+        assert forms.read("dp-vapvi", {"features": TABLE}, WARD) is not None
         for dynamics in ("stationary", "per_step"):
-            assert forms.read("dp-vapvi", {"features": blocks("age"), "dynamics": dynamics}, BEDSIDE)
-        assert forms.read("dp-vapvi", {"features": {"kind": "bins", "edges": {"age": [65]}}}, BEDSIDE)
+            assert forms.read("dp-vapvi", {"features": blocks("age"), "dynamics": dynamics}, BEDSIDE) is not None
+        assert forms.read("dp-vapvi", {"features": {"kind": "bins", "edges": {"age": [65]}}}, BEDSIDE) is not None
