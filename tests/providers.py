@@ -151,7 +151,7 @@ def provider(tls: ssl.SSLContext | None = None) -> Iterator[Provider]:
         made.stop()
 
 
-def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
+def certificate(folder: Path, lasts: timedelta = timedelta(days=1)) -> tuple[ssl.SSLContext, Path]:
     """A server's TLS with a certificate of its own, and the file by which it can be believed."""
     key, now = new_key("ES256"), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "provider")])
@@ -162,8 +162,8 @@ def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now - timedelta(days=9))
+        .not_valid_after(now + lasts)
         .add_extension(address, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

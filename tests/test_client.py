@@ -125,8 +125,22 @@ class TestUpload:
         assert (refused.value.status, refused.value.code) == (422, "invalid_upload")
         assert refused.value.problem["problems"][0]["column"] == "state"
         first, second = str(refused.value).splitlines()[1:]
-        assert first == "  row 1, column state: The value is not from 0 to 3."
+        assert first == "  row 1, column state: The value is not from 0 to 3; if yours count from 1, subtract 1."
         assert second == "  row 2, column step: The steps of a trajectory count up by one."
+
+    def test_the_same_mistake_in_every_row_is_told_once(self, people):
+        clients, _ = people
+        dataset = clients["custodian"].add_dataset("icu", budget={"rho": "1"}, **services.TABULAR)["id"]
+        rows = "unit,step,state,action,reward\n" + "".join(f"p{unit},1,4,{unit % 3},0\n" for unit in range(30))
+        with pytest.raises(Refused) as refused:
+            clients["custodian"].upload(dataset, [rows.encode()], media_type="text/csv")
+        first, second = str(refused.value).splitlines()[1:]
+        assert first.startswith("  rows 1, 2, 3, 4, ")
+        assert first.endswith("column state: The value is not from 0 to 3; if yours count from 1, subtract 1.")
+        assert (
+            second
+            == "  rows 3, 6, 9, 12, 15, column action: The value is not from 0 to 1; if yours count from 1, subtract 1."
+        )
 
     def test_a_file_of_no_known_kind_is_refused_before_anything_is_sent(self, tmp_path):
         path = tmp_path / "rows.xlsx"

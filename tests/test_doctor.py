@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
-from discretion import audit, database, doctor, errors, keys, ledger, retention, sessions, signing, tables
+from discretion import audit, database, doctor, errors, keys, ledger, oidc, retention, sessions, signing, tables
 from discretion.privacy.rho import Rho
-from tests import dying
+from tests import dying, providers
 from tests.test_cli import run
 from tests.test_serving import damage
 
@@ -48,7 +49,12 @@ class TestExamine:
     def test_a_sound_service_has_nothing_bad(self, queue):
         states = found(queue)
         assert doctor.BAD not in states.values()
-        assert {name for name, state in states.items() if state == doctor.WARN} <= {"heads", "backup", "disk"}
+        assert {name for name, state in states.items() if state == doctor.WARN} <= {
+            "heads",
+            "backup",
+            "disk",
+            "tls certificate",
+        }
 
     def test_a_folder_that_others_can_read_is_bad(self, queue):
         queue.found.data.chmod(0o755)
@@ -86,6 +92,28 @@ class TestExamine:
     @pytest.mark.parametrize(("days", "state"), [(90, doctor.OK), (9, doctor.WARN), (-9, doctor.BAD)])
     def test_a_certificate_that_ends_is_seen_in_time(self, queue, tmp_path, days, state):
         assert found(queue, tls=certificate(tmp_path / "tls.pem", days))["tls certificate"] == state
+
+    def test_a_certificate_that_nobody_named_is_said_to_be_unseen(self, queue):
+        assert found(queue)["tls certificate"] == doctor.WARN
+
+    @pytest.mark.parametrize(("days", "state"), [(90, doctor.OK), (9, doctor.WARN), (-9, doctor.BAD)])
+    def test_an_authority_that_ends_is_seen_by_the_settings_that_name_it(self, queue, tmp_path, days, state):
+        assert found(queue)["authorities"] == doctor.OK
+        queue.found = replace(queue.found, s3_ca_file=certificate(tmp_path / "ca.pem", days))
+        assert found(queue)["authorities"] == state
+
+    def test_a_provider_is_asked_for_its_keys(self, queue):
+        assert found(queue)["identity provider"] == doctor.OK
+        with providers.provider() as real:
+            named = {name.upper(): str(value) for name, value in real.environment().items()}
+            queue.found = replace(queue.found, provider=oidc.read(named))
+            assert found(queue)["identity provider"] == doctor.OK
+            strict = oidc.read(named | {"OIDC_ALGORITHMS": "PS512"})
+            queue.found = replace(queue.found, provider=strict)
+            assert found(queue)["identity provider"] == doctor.BAD
+        queue.found = replace(queue.found, provider=oidc.read(named))
+        (said,) = [each for each in doctor.examine(queue.found) if each.check == "identity provider"]
+        assert (said.state, "does not answer" in said.words) == (doctor.BAD, True)
 
     def test_says_so_to_programs_by_its_exit_code(self, tmp_path, monkeypatch):
         monkeypatch.setenv("DISCRETION_DATA", str(tmp_path / "data"))

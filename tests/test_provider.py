@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -164,7 +165,7 @@ class TestAway:
         real.stop()
         for _ in range(12):
             clock.now += provider.FRESH
-            assert asked.key("first", "ES256")
+            assert asked.key("first", "ES256") is not None
             settled(asked)
         clock.now += 1
         with pytest.raises(errors.ProviderUnavailable) as refusal:
@@ -217,7 +218,7 @@ class TestAway:
 
 class TestFetch:
     def refused(self, real: Provider, why: str, **more: object) -> None:
-        with pytest.raises(provider._Unusable, match=why):
+        with pytest.raises(provider.Unusable, match=why):
             provider.fetch(configured(real, **more))
 
     def test_it_must_call_itself_by_its_name(self, real):
@@ -289,3 +290,22 @@ class TestFetch:
             for more in ({}, {"oidc_ca_file": another}):
                 with pytest.raises(Exception, match="CERTIFICATE_VERIFY_FAILED"):
                     provider.fetch(configured(real, **more))
+
+    def test_over_tls_a_certificate_that_has_ended_closes_the_way_until_it_is_renewed(self, tmp_path: Path, clock):
+        old, new, both = tmp_path / "old", tmp_path / "new", tmp_path / "both.pem"
+        old.mkdir()
+        new.mkdir()
+        (ended, first), (renewed, second) = (
+            providers.certificate(old, timedelta(days=-1)),
+            providers.certificate(new),
+        )
+        both.write_bytes(first.read_bytes() + second.read_bytes())
+        with providers.provider(ended) as real:
+            asked = provider.Provider(configured(real, oidc_ca_file=both), clock)
+            with pytest.raises(errors.ProviderUnavailable):
+                asked.key("first", "ES256")
+            real.stop()
+            real.tls = renewed
+            real.start()
+            clock.now += provider.PAUSE
+            assert asked.key("first", "ES256") is not None

@@ -8,7 +8,7 @@ granted, auditors and administrators the names of everything.
 import json
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import rfc8785
@@ -117,23 +117,34 @@ def _document(schema: Schema, labels: documents.Labels) -> str:
     return rfc8785.dumps(documents.schema_document(schema, labels)).decode()
 
 
-def _granted(reader: Key) -> sa.ColumnElement[bool]:
-    mine = sa.select(grants.c.dataset).where(grants.c.holder == reader.id, ~grants.c.revoked)
+def _granted(reader: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    mine = sa.select(grants.c.dataset).where(grants.c.holder == reader, ~grants.c.revoked)
     return datasets.c.id.in_(mine)
 
 
 def _visible_datasets(reader: Key) -> sa.ColumnElement[bool]:
-    if reader.role == CUSTODIAN:
-        return datasets.c.owner == reader.id
-    return _granted(reader) if reader.role == ANALYST else sa.true()
+    return _visible_to(reader.role, sa.literal(reader.id))
+
+
+def _visible_to(role: str, reader: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    if role == CUSTODIAN:
+        return datasets.c.owner == reader
+    return _granted(reader) if role == ANALYST else sa.true()
 
 
 def dataset(connection: sa.Connection, reader: Key, wanted: str, *, lock: bool = False) -> Dataset:
-    question = datasets.select().where(datasets.c.id == wanted, _visible_datasets(reader))
-    found = connection.execute(question.with_for_update(key_share=True) if lock else question).one_or_none()
+    question = _one_dataset(reader.role)
+    asked = question.with_for_update(key_share=True) if lock else question
+    found = connection.execute(asked, {"wanted": wanted, "reader": reader.id}).one_or_none()
     if found is None:
         raise errors.NotFound
     return _dataset(found)
+
+
+@cache
+def _one_dataset(role: str) -> sa.Select[Any]:
+    """Written once for each role: nearly every request asks it."""
+    return datasets.select().where(datasets.c.id == sa.bindparam("wanted"), _visible_to(role, sa.bindparam("reader")))
 
 
 def stored(connection: sa.Connection, wanted: str) -> Dataset:
@@ -237,9 +248,13 @@ def grant(connection: sa.Connection, dataset: Dataset, key: str, cap: Rho, *, at
 
 
 def own_grant(connection: sa.Connection, dataset: str, key: str) -> Grant | None:
-    living = (grants.c.dataset == dataset) & (grants.c.holder == key) & ~grants.c.revoked
-    found = connection.execute(grants.select().where(living)).one_or_none()
+    found = connection.execute(_OWN_GRANT, {"wanted": dataset, "reader": key}).one_or_none()
     return None if found is None else _grant(found)
+
+
+_OWN_GRANT: Final = grants.select().where(
+    grants.c.dataset == sa.bindparam("wanted"), grants.c.holder == sa.bindparam("reader"), ~grants.c.revoked
+)
 
 
 def _grant(row: Any) -> Grant:

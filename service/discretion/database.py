@@ -26,7 +26,10 @@ from discretion import errors
 
 _BUSY_MILLISECONDS: Final = 30_000
 _CONNECT_SECONDS: Final = 10
+# As many as there may be are kept: connections beyond a pool's size are opened and closed at each request of a crowd.
+_POOL: Final[dict[str, Any]] = {"pool_size": 15, "max_overflow": 0}
 _READING: Final = "discretion_reading"
+_GLANCING: Final = "discretion_glancing"
 _STARTING: Final = 3141592653  # any number that nobody else locks
 # Of what libpq says where it is told no; it gives no code. Everything else may pass: a server that starts, no route.
 _REFUSED: Final = re.compile(r"authentication failed|does not exist|no pg_hba\.conf entry|no password supplied")
@@ -36,13 +39,13 @@ def engine(url: str) -> sa.Engine:
     """An engine for `sqlite:///path` or `postgresql://…`; any other database is refused."""
     parsed = _parsed(url)
     if parsed.get_backend_name() == "sqlite":
-        made = sa.create_engine(parsed)
+        made = sa.create_engine(parsed, **_POOL)
         sa.event.listen(made, "connect", _prepare_sqlite)
         sa.event.listen(made, "begin", _begin_immediate)
         return made
     # A server that swallows everything must not hold a request for minutes.
     patience = {} if "connect_timeout" in parsed.query else {"connect_timeout": _CONNECT_SECONDS}
-    return sa.create_engine(parsed, pool_pre_ping=True, connect_args=patience)
+    return sa.create_engine(parsed, pool_pre_ping=True, connect_args=patience, **_POOL)
 
 
 def _parsed(url: str) -> sa.URL:
@@ -69,7 +72,10 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 
 
 def _begin_immediate(connection: sa.Connection) -> None:
-    reading = connection.get_execution_options().get(_READING, False)
+    options = connection.get_execution_options()
+    if options.get(_GLANCING, False):
+        return
+    reading = options.get(_READING, False)
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
@@ -90,6 +96,16 @@ def snapshot(made: sa.Engine) -> Iterator[sa.Connection]:
         connection.execution_options(**options)
         with connection.begin():
             yield connection
+
+
+@contextmanager
+def glance(made: sa.Engine) -> Iterator[sa.Connection]:
+    """For one question, which is a snapshot by itself: no transaction is begun or ended around it."""
+    options: dict[str, Any] = {_GLANCING: True}
+    if made.dialect.name == "postgresql":
+        options |= {"isolation_level": "AUTOCOMMIT"}
+    with made.connect() as connection:
+        yield connection.execution_options(**options)
 
 
 def page(

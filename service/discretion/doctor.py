@@ -1,4 +1,4 @@
-"""What is wrong with a service, and what to do about it: settings, files, clock, database, store, keys, disk.
+"""What is wrong with a service, and what to do about it: settings, files, clock, database, store, keys, provider, disk.
 
 Every check looks and changes nothing but a probe that it removes. None opens a dataset. A check that fails does not
 keep the others from being made.
@@ -14,10 +14,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+import httpx
 import sqlalchemy as sa
 from cryptography import x509
 
-from discretion import database, datasets, errors, heads, ledger, signing
+from discretion import database, datasets, errors, heads, ledger, provider, signing
 from discretion.settings import Settings
 
 OK: Final = "ok"
@@ -58,12 +59,13 @@ def examine(found: Settings, *, tls: Path | None = None) -> Iterator[Finding]:
         "clock": lambda: _clock(engine),
         "store": lambda: _store(found),
         "signing key": lambda: _signing_key(found, engine),
+        "identity provider": lambda: _provider(found),
+        "authorities": lambda: _authorities(found),
+        "tls certificate": lambda: _tls(tls),
         "heads": lambda: _heads(found),
         "disk": lambda: _disk(found),
         "backup": lambda: _backup(engine),
     }
-    if tls is not None:
-        checks["tls certificate"] = lambda: _tls(tls)
     for name, check in checks.items():
         yield _found(name, check)
     engine.dispose()
@@ -157,6 +159,35 @@ def _signing_key(found: Settings, engine: sa.Engine) -> str:
     return f"Certificates are signed with {key.kid}, which is published."
 
 
+def _provider(found: Settings) -> str:
+    """Asked as the service asks it, for its public keys alone."""
+    if found.provider is None:
+        return "None is named (DISCRETION_OIDC_ISSUER): who comes in has an API key."
+    try:
+        keys = provider.fetch(found.provider)
+    except provider.Unusable as unusable:
+        raise _Trouble(
+            f"The provider cannot be used: {unusable}; mend it, or the DISCRETION_OIDC_… settings."
+        ) from None
+    except httpx.HTTPError as failure:
+        why = "its certificate is not believed" if "CERTIFICATE_VERIFY_FAILED" in str(failure) else "it does not answer"
+        raise _Trouble(
+            f"The provider cannot be asked for its keys: {why}; nobody comes in with its tokens. Look at "
+            "DISCRETION_OIDC_ISSUER, DISCRETION_OIDC_CA_FILE and the way to its host."
+        ) from None
+    if not keys:
+        raise _Trouble("The provider has no key for DISCRETION_OIDC_ALGORITHMS: none of its tokens lets anybody in.")
+    return f"Usable keys that it offers: {len(keys)}."
+
+
+def _authorities(found: Settings) -> str:
+    """Files of certificates that the settings believe: one that ends closes the way to a store or a provider."""
+    oidc = None if found.provider is None else found.provider.ca_file
+    named = {"DISCRETION_S3_CA_FILE": found.s3_ca_file, "DISCRETION_OIDC_CA_FILE": oidc}
+    said = [f"{name}: {_lasting(path, 'ask for the new one')}" for name, path in named.items() if path is not None]
+    return " ".join(said) or "No setting names a file of them; this machine's own are believed."
+
+
 def _heads(found: Settings) -> str:
     heads.check(found.heads)
     if found.heads.resolve().is_relative_to(found.data.resolve()):
@@ -184,14 +215,21 @@ def _backup(engine: sa.Engine) -> str:
     return f"Made on {last[:10]}."
 
 
-def _tls(path: Path) -> str:
+def _tls(path: Path | None) -> str:
+    if path is None:
+        raise _Trouble("Nobody has looked at it; name the proxy's file: discretion doctor --certificate FILE.", WARN)
+    return _lasting(path, "put a new one in its place and reload the proxy")
+
+
+def _lasting(path: Path, advice: str) -> str:
+    """Until when certificates last; the first of a file that ends counts."""
     try:
         certificates = x509.load_pem_x509_certificates(path.read_bytes())
     except ValueError:
         raise _Trouble(f"{path.name} holds no certificate in PEM.") from None
     ends = min(each.not_valid_after_utc for each in certificates)
     if ends < datetime.now(UTC):
-        raise _Trouble(f"It ended on {ends:%Y-%m-%d}; put a new one in its place and reload the proxy.")
+        raise _Trouble(f"{path.name} ended on {ends:%Y-%m-%d}; {advice}.")
     if ends < datetime.now(UTC) + _SOON:
-        raise _Trouble(f"It ends on {ends:%Y-%m-%d}; order the next one.", WARN)
+        raise _Trouble(f"{path.name} ends on {ends:%Y-%m-%d}; order the next one.", WARN)
     return f"It is good until {ends:%Y-%m-%d}."

@@ -226,9 +226,13 @@ def hash_of(row: Row) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+# Written once, as every budget that is looked at asks it.
+_ACCOUNT: Final = populations.select().where(populations.c.id == sa.bindparam("wanted"))
+
+
 def _account(connection: sa.Connection, population: str, *, lock: bool = False) -> Any:
-    wanted = populations.select().where(populations.c.id == population)
-    found = connection.execute(wanted.with_for_update(key_share=True) if lock else wanted).one_or_none()
+    wanted = _ACCOUNT.with_for_update(key_share=True) if lock else _ACCOUNT
+    found = connection.execute(wanted, {"wanted": population}).one_or_none()
     if found is None:
         raise errors.NoSuchPopulation("There is no such population.")
     return found

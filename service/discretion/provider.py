@@ -32,7 +32,7 @@ _MOST: Final = 100  # keys
 _WHERE: Final = "/.well-known/openid-configuration"
 
 
-class _Unusable(Exception):
+class Unusable(Exception):
     """An answer that is none."""
 
 
@@ -99,7 +99,7 @@ class Provider:
         known, trouble = None, ""
         try:
             known = _Known(fetch(self.settings), self._clock())
-        except _Unusable as unusable:
+        except Unusable as unusable:
             trouble = str(unusable)
         except Exception as failure:
             trouble = f"{type(failure).__name__}"
@@ -124,13 +124,13 @@ def fetch(found: Oidc) -> dict[tuple[str, str], bearer.PublicKey]:
     with httpx.Client(verify=found.tls(), trust_env=False, follow_redirects=False, timeout=_TIMEOUT) as client:
         about = _get(client, found.issuer.rstrip("/") + _WHERE, end)
         if about.get("issuer") != found.issuer:
-            raise _Unusable("it calls itself by another name than DISCRETION_OIDC_ISSUER")
+            raise Unusable("it calls itself by another name than DISCRETION_OIDC_ISSUER")
         address = about.get("jwks_uri")
         if not isinstance(address, str) or not found.is_same_place(address):
-            raise _Unusable("its keys (jwks_uri) are said to be at another host")
+            raise Unusable("its keys (jwks_uri) are said to be at another host")
         listed = _get(client, address, end).get("keys")
     if not isinstance(listed, list):
-        raise _Unusable("its list of keys is none")
+        raise Unusable("its list of keys is none")
     return _sorted(listed[:_MOST], found.algorithms)
 
 
@@ -139,15 +139,15 @@ def _get(client: httpx.Client, address: str, end: float) -> Document:
     body = bytearray()
     with client.stream("GET", address, headers=asked) as answer:
         if answer.status_code != 200 or answer.headers.get("content-encoding", "identity") != "identity":
-            raise _Unusable(f"it answered with status {answer.status_code}")
+            raise Unusable(f"it answered with status {answer.status_code}")
         for piece in answer.iter_raw():
             body += piece
             if len(body) > _LARGEST or time.monotonic() > end:
-                raise _Unusable("its answer is too large or too slow")
+                raise Unusable("its answer is too large or too slow")
     try:
         return signatures.parse(bytes(body), "answer")
     except errors.InvalidCertificate:
-        raise _Unusable("its answer is no JSON object") from None
+        raise Unusable("its answer is no JSON object") from None
 
 
 def _sorted(listed: list[Any], algorithms: tuple[str, ...]) -> dict[tuple[str, str], bearer.PublicKey]:

@@ -135,7 +135,8 @@ class _Columns:
         wrong |= ~np.isfinite(values)
         self._report(wrong, name, f"The value is not {kind}.")
         outside = ~wrong & ~missing & ~((values >= low) & (values <= high))
-        self._report(outside, name, f"The value is not from {low} to {high}.")
+        hint = "; if yours count from 1, subtract 1" if whole and low == 0 else ""
+        self._report(outside, name, f"The value is not from {low} to {high}{hint}.")
         sound = ~(wrong | missing | outside)
         return np.where(sound, values, 0), sound
 

@@ -103,6 +103,16 @@ class TestAnalyst:
         expect(page.locator("form")).to_contain_text(f"action {answer['action']}")
 
 
+COUNTING = """
+window.filled = 0;
+const create = CanvasRenderingContext2D.prototype.createImageData;
+CanvasRenderingContext2D.prototype.createImageData = function (...sizes) {
+  window.filled += 1;
+  return create.apply(this, sizes);
+};
+"""
+
+
 class TestLargePolicy:
     def test_of_ten_thousand_states_is_shown_and_read(self, visit: Visits, hospital: Hospital):
         """The service's answer is replaced by a larger one: to learn it would take long, to draw it must not."""
@@ -127,3 +137,38 @@ class TestLargePolicy:
         expect(page.locator(".readout")).to_contain_text("Step 2, state 9999: wait (action 0), fallback")
         canvas.press("Home")
         expect(page.locator(".readout")).to_contain_text("Step 2, state 0: treat (action 1), fallback")
+
+    def test_of_a_hundred_thousand_states_is_painted_once_however_the_pointer_moves(
+        self, visit: Visits, hospital: Hospital
+    ):
+        """Cells are counted by the images that are filled: to fill one reads every decision in view."""
+        steps, states = 5, 100_000
+        visitor = visit().sign_in(hospital.analyst)
+        visitor.context.add_init_script(COUNTING)
+        visitor.page.reload()
+        visitor.settle()
+
+        def enlarge(route: Any) -> None:
+            document = route.fetch().json()
+            document["horizon"], document["states"] = steps, {"kind": "discrete", "count": states}
+            document["decisions"] = [[0, 1] * (states // 2)] * steps
+            document["source"] = [["learned", "fallback"] * (states // 2)] * steps
+            document["pessimistic_score"] = [[0.25, 0.5] * (states // 2)] * steps
+            route.fulfill(json=document)
+
+        visitor.page.route(f"**/v1/policies/{hospital.own.policy}", enlarge)
+        page = visitor.go(f"policies/{hospital.own.policy}").page
+        canvas = page.get_by_role("application", name="Map of decisions")
+        expect(canvas).to_be_visible()
+        canvas.scroll_into_view_if_needed()
+        services.wait_until(lambda: page.evaluate("window.filled") > 0)
+        page.evaluate("window.filled = 0")
+        box = canvas.bounding_box()
+        assert box is not None
+        for place in range(30):
+            page.mouse.move(box["x"] + 60 + 9 * place, box["y"] + 30 + 3 * place)
+        expect(page.locator(".readout")).to_contain_text("Zoom in to see each.")
+        assert page.evaluate("window.filled") == 0
+        page.get_by_label("the pessimistic score").check()  # another layer is another image, and one is enough
+        services.wait_until(lambda: page.evaluate("window.filled") > 0)
+        assert page.evaluate("window.filled") == 1

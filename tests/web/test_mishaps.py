@@ -58,6 +58,9 @@ class TestRestart:
         expect(lost).to_be_hidden(timeout=30_000)
         house.asking(analyst).delete(f"/v1/trainings/{training}")
         expect(page.get_by_text("It was cancelled elsewhere")).to_be_visible()
+        expect(
+            page.get_by_text("cancelled before it had started: the reservation of ρ = 0.5 went back")
+        ).to_be_visible()
         expect(page.get_by_role("button", name="Cancel this training")).to_have_count(0)
 
     def test_during_an_upload_is_told_and_the_file_can_be_sent_again(self, visit: Visits, house: Restartable):

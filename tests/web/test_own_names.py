@@ -76,7 +76,9 @@ class TestOwnNames:
         visitor, _ = began(visit, custodian, ROWS.replace(";3;", ";99;").encode())
         fill(visitor.page)
         go_on(visitor.page)
-        problem = visitor.page.get_by_role("row").filter(has_text="The value is not from 0 to 3.")
+        problem = visitor.page.get_by_role("row").filter(
+            has_text="The value is not from 0 to 3; if yours count from 1, subtract 1."
+        )
         expect(problem).to_contain_text("cluster for state")
 
     @pytest.mark.parametrize(

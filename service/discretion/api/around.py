@@ -52,6 +52,10 @@ _HEADERS: Final = (
 )
 
 
+_AT_ONCE: Final = 256
+_fresh: list[str] = []  # ids that nobody bears yet: asking the random source each time takes longer than all else here
+
+
 def told(route: str, status: int) -> str:
     """Whether an upload's rows were good is for its custodian alone."""
     return "any" if is_upload(route) else str(status)
@@ -102,7 +106,9 @@ def _named(scope: Scope) -> str:
     given = [value for name, value in scope["headers"] if name == _HEADER]
     if len(given) == 1 and _ID.fullmatch(given[0]):
         return str(given[0].decode("ascii"))
-    return tokens.identifier("req")
+    if not _fresh:
+        _fresh.extend(tokens.identifiers("req", _AT_ONCE))
+    return _fresh.pop()
 
 
 def _note(scope: Scope, status: int, seconds: float) -> None:

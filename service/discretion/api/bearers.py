@@ -21,7 +21,7 @@ def unknown_token() -> errors.Unauthenticated:
 def find(service: Service, token: str) -> Bearer:
     if bearer.is_one(token):
         return _identity(service, token)
-    with service.reading() as connection:
+    with service.glancing() as connection:
         found = keys.authenticate(connection, token)
     if found is None:
         raise unknown_token()
@@ -35,7 +35,7 @@ def _identity(service: Service, token: str) -> Bearer:
     found, now = service.provider.settings, datetime.now(UTC)
     kid, algorithm = bearer.named_key(token, found)
     claims = bearer.read(token, service.provider.key(kid, algorithm), algorithm, found, at=now)
-    with service.reading() as connection:
+    with service.glancing() as connection:
         key = identities.find(connection, claims)
     if key is None:
         with service.writing() as connection:

@@ -24,7 +24,7 @@ _READERS: Final = ("custodian", "analyst", "auditor")
 
 def _document(connection: sa.Connection, reader: Key, found: trainings.Training) -> dict[str, Any]:
     """The report is the certified artefact; until it is there, nothing is known."""
-    names = ("id", "dataset", "state", "progress", "code", "created_at")
+    names = ("id", "dataset", "state", "progress", "code", "charged", "created_at")
     document = {name: getattr(found, name) for name in names} | {"rho": str(found.rho), "report": None}
     if found.policy is not None:
         document["report"] = json.loads(trainings.evaluation(connection, reader, found.id, "document").document)
@@ -89,7 +89,7 @@ def list_evaluations(caller: Caller, service: Running, page: paging.Page) -> Any
     """Your own, those on your datasets, or, for an auditor, all."""
     with service.reading() as connection:
         found, following = trainings.listed(connection, caller, evaluations=True, **vars(page))
-    names = ("id", "dataset", "state", "progress", "code", "created_at")
+    names = ("id", "dataset", "state", "progress", "code", "charged", "created_at")
     items = [{name: getattr(one, name) for name in names} | {"rho": str(one.rho)} for one in found]
     return {"items": items, "next": following}
 

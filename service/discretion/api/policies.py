@@ -114,6 +114,6 @@ def _parsed(engine: sa.Engine, policy: str) -> artefacts.Policy:
 @room.route("POST", "/v1/policies/{policy}/decisions", *_READERS, response_model=schemas.Decision)
 def decide(policy: str, body: bodies.Question, caller: Caller, service: Running) -> Any:
     """What the policy does at a step, in a state."""
-    with service.reading() as connection:
+    with service.glancing() as connection:
         trainings.policy(connection, caller, policy, "id")
     return asdict(_parsed(service.engine, policy).decide(body.step, body.state))

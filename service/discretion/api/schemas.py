@@ -196,6 +196,14 @@ class Rehearsal(BaseModel):
     chosen: Object | None = None
 
 
+Charged = Annotated[
+    bool,
+    Field(
+        description="Whether its ρ was charged, which is so from its start on; cancelling before that gives it back."
+    ),
+]
+
+
 class TrainingSummary(BaseModel):
     id: Id
     dataset: Id
@@ -204,6 +212,7 @@ class TrainingSummary(BaseModel):
     policy: Id | None
     code: str | None
     rho: Rho
+    charged: Charged
     algorithm: str
     created_at: Time
 
@@ -232,6 +241,7 @@ class EvaluationSummary(BaseModel):
     progress: Annotated[float, Field(ge=0, le=1, description="Public stages done.")]
     code: str | None
     rho: Rho
+    charged: Charged
     created_at: Time
 
 

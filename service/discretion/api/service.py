@@ -152,6 +152,12 @@ class Service:
             yield connection
 
     @contextmanager
+    def glancing(self) -> Iterator[sa.Connection]:
+        """For a single question."""
+        with database.glance(self.engine) as connection:
+            yield connection
+
+    @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         with database.transaction(self.engine) as connection:
             yield connection

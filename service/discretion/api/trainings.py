@@ -75,7 +75,7 @@ def training_document(found: trainings.Training) -> dict[str, Any]:
 
 def _summary(found: trainings.Training) -> dict[str, Any]:
     """Without what was asked, which may hold a table of megabytes: for lists and events."""
-    names = ("id", "dataset", "state", "progress", "policy", "code", "algorithm", "created_at")
+    names = ("id", "dataset", "state", "progress", "policy", "code", "charged", "algorithm", "created_at")
     return {name: getattr(found, name) for name in names} | {"rho": str(found.rho)}
 
 

@@ -37,12 +37,18 @@ class Refused(Exception):
     def __str__(self) -> str:
         problems = self.problem.get("problems")
         said = [each for each in problems if isinstance(each, dict)] if isinstance(problems, list) else []
-        return "\n".join([super().__str__(), *(f"  {_place(each)}: {each.get('reason')}" for each in said)])
+        # A mistake is mostly the same one in every row: it is said once.
+        alike: dict[tuple[Any, Any], list[Any]] = {}
+        for each in said:
+            alike.setdefault((each.get("column"), each.get("reason")), []).append(each.get("row"))
+        lines = [f"  {_place(rows, column)}: {reason}" for (column, reason), rows in alike.items()]
+        return "\n".join([super().__str__(), *lines])
 
 
-def _place(problem: Mapping[str, Any]) -> str:
-    row = f"row {problem['row']}" if problem.get("row") else "header"
-    return f"{row}, column {problem['column']}" if problem.get("column") else row
+def _place(rows: list[Any], column: Any) -> str:
+    numbered = ", ".join(str(row) for row in rows if row)
+    place = f"{'row' if len(rows) == 1 else 'rows'} {numbered}" if numbered else "header"
+    return f"{place}, column {column}" if column else place
 
 
 class Calls:

@@ -98,6 +98,7 @@ def _reward(top: Object) -> rewards.Known:
 def _features(top: Object, schema: Schema) -> maps.FeatureMap:
     named = top.inner("features", ("kind",), ("values", "terms", "edges"))
     kind = named.choice("kind", None, "table", "blocks", "bins")
+    _check_kind(kind, schema, stationary=top.values.get("dynamics") == "stationary")
     if kind == "table":
         values = top.inner("features", ("kind", "values")).array("values", 3)
         vapvi.check_width(values.shape[2])
@@ -108,8 +109,7 @@ def _features(top: Object, schema: Schema) -> maps.FeatureMap:
                 "In each state all actions have the same features, so none can be preferred; let them differ by action."
             )
         return maps.Table(values)
-    if not isinstance(schema.states, Vector):
-        raise errors.InvalidParameter(f'features of kind "{kind}" need vector states; use a "table" for discrete ones.')
+    assert isinstance(schema.states, Vector)
     if kind == "blocks":
         named = top.inner("features", ("kind", "terms"))
         if not isinstance(named.values["terms"], list):
@@ -121,8 +121,33 @@ def _features(top: Object, schema: Schema) -> maps.FeatureMap:
         return maps.Blocks(schema.states, schema.actions, tuple(map(terms.of, named.values["terms"])))
     named = top.inner("features", ("kind", "edges"))
     edges = named.inner("edges", (), schema.states.columns)
+    for column, cuts_of in edges.values.items():
+        if cuts_of == []:
+            raise errors.InvalidFeatures(
+                f"The edges of column {column!r} are empty; give the numbers at which it is cut, or leave it out."
+            )
     cuts = {column: edges.array(column, 1).tolist() for column in edges.values}
     return maps.Bins.of(schema.states, schema.actions, cuts)
+
+
+def _check_kind(kind: str, schema: Schema, *, stationary: bool) -> None:
+    """Whether such features can be meant for these states and dynamics at all."""
+    vector = isinstance(schema.states, Vector)
+    if stationary and not vector:
+        raise errors.InvalidParameter(
+            f'dynamics "stationary" of {vapvi.NAME} is for vector states, and these are discrete: leave dynamics out, '
+            f"or use {apvi.NAME}, which has it for them."
+        )
+    if stationary and kind != "blocks":
+        raise errors.InvalidParameter(
+            f'dynamics "stationary" needs features of kind "blocks", not "{kind}"; change one of the two.'
+        )
+    if vector and kind == "table":
+        raise errors.InvalidParameter(
+            'features of kind "table" need discrete states; use "blocks" or "bins" for vectors.'
+        )
+    if not vector and kind != "table":
+        raise errors.InvalidParameter(f'features of kind "{kind}" need vector states; use a "table" for discrete ones.')
 
 
 def write(parameters: Parameters) -> Document:

@@ -78,7 +78,8 @@ class Object:
             shape.append(lengths.pop())
             level = [number for item in level for number in item]
         if len(shape) not in depths or not all(map(is_finite, level)):
-            raise self.refuse(key, f"finite numbers in lists, {' or '.join(map(str, depths))} deep")
+            deep = "a list" if depths == (1,) else f"lists, {' or '.join(map(str, depths))} deep"
+            raise self.refuse(key, f"finite numbers without quotes in {deep}")
         return np.array(level, dtype=np.float64).reshape(shape)
 
     def interval(self, key: str) -> tuple[float, float]:

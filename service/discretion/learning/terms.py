@@ -77,6 +77,15 @@ Factor = str | Hinge | Bin | Cosine | Missing
 Term = Factor | Product
 
 
+_FORMS: Final = {
+    "hinge": '{"hinge": COLUMN, "at": NUMBER, "side": "above" or "below"}',
+    "bin": '{"bin": COLUMN, "from": NUMBER, "to": NUMBER}, either of which may be left out',
+    "cosine": '{"cosine": {COLUMN: NUMBER, …}, "phase": NUMBER}',
+    "missing": '{"missing": COLUMN}',
+    "product": f'{{"product": [TERM, …]}}, of at most {_MOST_FACTORS} terms',
+}
+
+
 def _refuse(text: str) -> errors.InvalidFeatures:
     return errors.InvalidFeatures(text)
 
@@ -89,17 +98,19 @@ def of(document: object) -> Term:
         raise _refuse('A term must be a column\'s name, "1" or an object.')
     keys = frozenset(document)
     if keys == {"hinge", "at", "side"}:
-        return Hinge(_text(document["hinge"]), _number(document["at"]), _side(document["side"]))
+        return Hinge(_text(document["hinge"]), _number(document["at"], "at"), _side(document["side"]))
     if "bin" in keys and keys <= {"bin", "from", "to"}:
-        edges = [None if document.get(key) is None else _number(document[key]) for key in ("from", "to")]
+        edges = [None if document.get(key) is None else _number(document[key], key) for key in ("from", "to")]
         return Bin(_text(document["bin"]), *edges)
     if "cosine" in keys and keys <= {"cosine", "phase"} and isinstance(document["cosine"], Mapping):
-        named = ((_text(column), _number(number)) for column, number in document["cosine"].items())
-        return Cosine(tuple(sorted(named)), _number(document.get("phase", 0.0)))
+        named = ((_text(column), _number(number, "cosine")) for column, number in document["cosine"].items())
+        return Cosine(tuple(sorted(named)), _number(document.get("phase", 0.0), "phase"))
     if keys == {"missing"}:
         return Missing(_text(document["missing"]))
     if keys == {"product"} and isinstance(document["product"], list) and len(document["product"]) <= _MOST_FACTORS:
         return Product(tuple(_factor(inner) for inner in document["product"]))
+    for word in sorted(keys & _FORMS.keys(), key=str):
+        raise _refuse(f"A {word} is written {_FORMS[word]}.")
     raise _refuse('A term must be a column, "1", or one of hinge, bin, cosine, missing and product with their keys.')
 
 
@@ -109,9 +120,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, key: str) -> float:
     if not is_finite(value):
-        raise _refuse("The numbers of a term must be finite.")
+        raise _refuse(f'The "{key}" of a term must be a finite number, without quotes.')
     return float(value)
 
 

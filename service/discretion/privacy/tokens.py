@@ -21,6 +21,12 @@ def identifier(prefix: str) -> str:
     return f"{prefix}_{_word(22)}"
 
 
+def identifiers(prefix: str, count: int) -> list[str]:
+    """Several at once, of one call to the random source."""
+    words = _word(22 * count)
+    return [f"{prefix}_{words[start : start + 22]}" for start in range(0, len(words), 22)]
+
+
 def token(prefix: str = "dk") -> str:
     """A bearer token, or another secret: 43 letters, 256 bits, so that a plain hash of it can be stored."""
     return f"{prefix}_{_word(43)}"

@@ -14,7 +14,9 @@ const TOLD = {
   running: (job) => `It runs. ρ = ${job.rho} is charged. The result appears on a public schedule, so that the time it took says nothing about a patient.`,
   released: (job) => `It is done, and ρ = ${job.rho} was charged.`,
   failed: (job) => `It failed, and ρ = ${job.rho} was charged all the same.`,
-  cancelled: () => "It was cancelled. If it had not started, its reservation went back to the budget; if it had, it was charged all the same.",
+  cancelled: (job) => (job.charged
+    ? `It was cancelled after it had started: ρ = ${job.rho} stays charged, and there is no result.`
+    : `It was cancelled before it had started: the reservation of ρ = ${job.rho} went back to the budget, and nothing was charged.`),
 };
 
 // A line that is told again only when it says something new.

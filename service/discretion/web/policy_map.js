@@ -178,13 +178,22 @@ function draw(view) {
   paint.fillRect(0, 0, canvas.width, canvas.height);
   const [wide, tall] = [canvas.width - frame.left, canvas.height - frame.top];
   if (wide <= 0 || tall <= 0) return;
-  const image = paint.createImageData(wide, tall);
-  fill(view, frame, new Uint32Array(image.data.buffer), wide, tall);
-  paint.putImageData(image, frame.left, frame.top);
+  paint.putImageData(cells(view, frame, paint, wide, tall), frame.left, frame.top);
   numbers(view, frame, paint);
   if (at.layer === "actions") actions(view, frame, paint);
   if (at.shown) mark(frame, paint, at.step, at.state, ink.ink, 2);
   if (at.hover) mark(frame, paint, at.hover.step, at.hover.state, ink.accent, 1);
+}
+
+// The cells in view: of a whole policy they are millions, so that a pointer that moves over them paints none again.
+function cells(view, frame, paint, wide, tall) {
+  const now = JSON.stringify([wide, tall, frame, view.at.layer]);
+  if (view.painted !== now) {
+    view.image = paint.createImageData(wide, tall);
+    fill(view, frame, new Uint32Array(view.image.data.buffer), wide, tall);
+    view.painted = now;
+  }
+  return view.image;
 }
 
 function fill(view, frame, pixels, wide, tall) {

@@ -35,7 +35,7 @@ async function ledgers() {
   return [
     h("p", {}, "The service has followed each chain just now. Open a ledger to have your browser follow it too."),
     table([
-      ["Population", (one) => [one.name, h("br"), h("code", {}, one.population)]],
+      ["Population", (one) => [one.name, h("br"), h("code", {}, one.population)], "given"],
       ["Ledger, by dataset", ledgerLinks],
       ["Rows", (one) => words.whole(one.sequence), "number"],
       ["ρ charged", (one) => `${one.budget.charged} of ${one.budget.total}`, "number"],
@@ -151,7 +151,7 @@ function entriesTable(entries, wanted, names, most, more) {
     table([
       ["No.", (one) => String(one.sequence), "number"],
       ["When", (one) => words.when(one.at), "when"],
-      ["Who", (one) => [name(one.actor) ? `${name(one.actor)} ` : null, h("code", {}, one.actor)]],
+      ["Who", (one) => [name(one.actor) ? `${name(one.actor)} ` : null, h("code", {}, one.actor)], "given"],
       ["Did", (one) => one.action],
       ["To", (one) => h("code", {}, one.object)],
     ], found.slice(0, most), `Newest first, ${words.whole(Math.min(most, found.length))} of ${words.whole(found.length)}`),

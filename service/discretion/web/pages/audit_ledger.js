@@ -14,22 +14,25 @@ export async function show(session, named) {
   if (session.role !== "auditor" && session.role !== "custodian") {
     return page("A ledger", empty(h("p", {}, "Whole ledgers are for auditors and for the dataset's custodian. "), link("", "Go to the overview.")));
   }
-  const dataset = named.startsWith("pop_") ? await datasetOf(named) : named;
+  const { name, dataset } = await about(session, named);
   if (!dataset) return page("A ledger", empty(h("p", {}, "This population has no dataset yet, so nothing can have been spent: its ledger has its opening only. "), link("audit", "Back to the audit.")));
   const [ledger, head, keys] = await Promise.all([
     whole(dataset), api.text(`/v1/datasets/${dataset}/ledger/head`).catch(damaged), api.text("/v1/certificate-keys")]);
   const verdict = h("div", { "aria-live": "polite" }, h("p", { class: "quiet" }, "Checking …"));
   judge(ledger, head, keys).then((found) => replace(verdict, found));
-  return page(`Ledger of ${dataset}`,
-    h("p", {}, `Population ${ledger.population}. Every movement of its budget, oldest first; each row holds the hash of the one before it.`),
+  return page(`Ledger of ${name}`,
+    h("p", {}, "Population ", h("code", {}, ledger.population), ", dataset ", h("code", {}, dataset), ". Every movement of its budget, oldest first; each row holds the hash of the one before it."),
     verdict, card("Rows", rowsTable(ledger.rows)), comparison(ledger, keys), offline(dataset, ledger, head, keys));
 }
 
-// A ledger belongs to a population and is asked for by any of its datasets.
-async function datasetOf(population) {
-  const found = (await api.all("/v1/ledgers?limit=1000", { most: 100000 })).find((one) => one.population === population);
-  if (!found) throw new api.Problem(404, "not_found", "There is no such ledger.");
-  return found.datasets[0];
+// A ledger belongs to a population, whose name it goes by, and is asked for by any of its datasets.
+async function about(session, named) {
+  const auditor = session.role === "auditor";
+  const listed = await api.all(`/v1/${auditor ? "ledgers" : "datasets"}?limit=1000`, { most: 100000 });
+  const known = auditor ? listed : listed.map((one) => ({ ...one, datasets: [one.id] }));
+  const found = known.find((one) => one.population === named || one.datasets.includes(named));
+  if (!found) throw new api.Problem(404, "not_found", "There is no such ledger, or it is not yours.");
+  return { name: found.name, dataset: found.datasets.includes(named) ? named : found.datasets[0] };
 }
 
 // A damaged ledger has no head that anybody would sign; its rows are still shown.
@@ -89,7 +92,7 @@ function rowsTable(rows) {
     ["ρ", (row) => row.rho, "number"],
     ["For", (row) => h("code", {}, row.training || "–")],
     ["By", (row) => h("code", {}, row.actor)],
-    ["Reason", (row) => row.reason || "–"],
+    ["Reason", (row) => row.reason || "–", "given"],
     ["Hash", (row) => h("code", { title: row.hash }, `${row.hash.slice(0, 12)}…`)],
   ], newest, "Movements of the budget")];
 }

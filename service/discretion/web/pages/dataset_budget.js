@@ -54,7 +54,7 @@ const COLUMNS = [
   ["ρ", (row) => row.rho, "number"],
   ["For", (row) => (row.training ? link(`${row.training.startsWith("ev_") ? "evaluations" : "trainings"}/${row.training}`, row.training) : "")],
   ["By", (row) => h("code", {}, row.actor)],
-  ["Reason", (row) => row.reason || ""],
+  ["Reason", (row) => row.reason || "", "given"],
   ["Hash", (row) => h("code", { title: row.hash }, `${row.hash.slice(0, 8)}…`)],
 ];
 

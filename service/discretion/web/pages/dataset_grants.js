@@ -28,7 +28,7 @@ async function grants(here, changed) {
   const names = new Map(keys.map((key) => [key.id, key.name]));
   const living = [...found].sort((one, other) => one.revoked - other.revoked);
   return table([
-    ["Analyst's key", (one) => [names.has(one.key) ? `${names.get(one.key)} ` : null, h("code", {}, one.key)]],
+    ["Analyst's key", (one) => [names.has(one.key) ? `${names.get(one.key)} ` : null, h("code", {}, one.key)], "given"],
     ["Revoke", (one) => (one.revoked ? h("span", { class: "badge" }, "revoked") : revoking(here, one, changed))],
     ["Cap ρ", (one) => one.rho, "number"],
     ["Used", (one) => one.used, "number"],

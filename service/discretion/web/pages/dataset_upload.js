@@ -156,8 +156,19 @@ function refusal(file, problems, consequence, own = {}) {
   return h("div", { class: "sorry", role: "alert" },
     h("p", {}, h("strong", {}, file.name), ` was refused. ${consequence} Mend it and send the whole file again.`),
     table([
-      ["Row", (one) => (one.row === 0 ? "header or file" : words.whole(one.row)), "number"],
+      ["Row", (one) => one.rows.map((row) => (row === 0 ? "header or file" : words.whole(row))).join(", ")],
       ["Column", (one) => (one.column ? named(one.column) : "–")],
       ["Reason", (one) => one.reason],
-    ], problems, `${first}; rows are counted from 1, after the header`));
+    ], alike(problems), `${first}; rows are counted from 1, after the header`));
+}
+
+// A mistake is mostly the same one in every row: it is said once.
+function alike(problems) {
+  const found = new Map();
+  for (const { row, column, reason } of problems) {
+    const key = JSON.stringify([column, reason]);
+    if (!found.has(key)) found.set(key, { rows: [], column, reason });
+    found.get(key).rows.push(row);
+  }
+  return [...found.values()];
 }

@@ -24,7 +24,7 @@ async function listed(session) {
   if (!found.length) return none(session);
   const budgets = new Map(populations.map((one) => [one.id, one.budget]));
   return table([
-    ["Name", (one) => link(`datasets/${one.id}`, one.name)],
+    ["Name", (one) => link(`datasets/${one.id}`, one.name), "given"],
     ["State", (one) => badge(one.state)],
     ["Patients", (one) => (one.units === null ? "–" : words.whole(one.units)), "number"],
     ["Schema", (one) => `${words.states(one)}, ${words.whole(one.actions.count)} actions, ${words.whole(one.horizon)} steps`],

@@ -55,35 +55,47 @@ async function listed(session, changed) {
   const found = await api.all("/v1/keys?limit=1000", { most: 100000 });
   const living = [...found].reverse().sort((one, other) => Boolean(one.revoked_at) - Boolean(other.revoked_at));
   return table([
-    ["Name", (key) => key.name],
+    ["Name", (key) => [key.name, vouched(key)], "given"],
     ["Role", (key) => words.ROLES[key.role]],
     ["Revoke", (key) => (key.revoked_at ? h("span", { class: "badge" }, `revoked ${words.when(key.revoked_at)}`) : revoking(key, found, session, changed))],
     ["Id", (key) => h("code", {}, key.id)],
     ["Made", (key) => words.when(key.created_at), "when"],
-  ], living, "Newest first, revoked ones last; tokens are not kept");
+  ], living, found.some((key) => key.kind === "identity")
+    ? "Keys, and identities that the provider has vouched for here; newest first, revoked ones last; tokens are not kept"
+    : "Newest first, revoked ones last; tokens are not kept");
+}
+
+// Whom the hospital's identity provider has let in goes by what it calls them; nobody here has made them a token.
+function vouched(key) {
+  if (key.kind !== "identity") return null;
+  return h("div", { class: "hint" }, "identity ", h("code", {}, key.subject), " of ", h("code", {}, key.issuer));
 }
 
 function revoking(key, found, session, changed) {
+  const whose = `${key.kind === "identity" ? "identity" : "key"} of ${key.name}`;
   return button("Revoke", async () => {
-    if (!(await confirm(`Revoke the key of ${key.name}?`, h("div", {}, consequences(key, found, session)), "Revoke"))) return;
+    if (!(await confirm(`Revoke the ${whose}?`, h("div", {}, consequences(key, found, session)), "Revoke"))) return;
     await api.remove(`/v1/keys/${key.id}`);
-    say("The key is revoked.");
+    say(`The ${key.kind} is revoked.`);
     await changed();
-  }, { class: "danger", "aria-label": `Revoke the key of ${key.name}` });
+  }, { class: "danger", "aria-label": `Revoke the ${whose}` });
 }
 
 function consequences(key, found, session) {
+  const identity = key.kind === "identity";
   const lasting = {
-    custodian: "Their datasets stay, but nobody can upload, grant or retire there until you run discretion keys replace for this key.",
+    custodian: `Their datasets stay, but nobody can upload, grant or retire there until you run discretion keys ${identity ? "reopen" : "replace"} for this ${key.kind}.`,
     analyst: "Trainings that they have started go on, and their policies stay.",
     auditor: "Nothing else changes.",
     admin: "Nothing else changes.",
   };
   const others = found.filter((one) => one.role === "admin" && !one.revoked_at && one.id !== key.id);
   return [
-    h("p", {}, "From now on its token opens nothing, and whoever is signed in with it is signed out."),
+    h("p", {}, identity
+      ? "From now on no token of the provider lets them in, and they are signed out. The provider is not told: whoever left the hospital is closed there, too."
+      : "From now on its token opens nothing, and whoever is signed in with it is signed out."),
     h("p", {}, lasting[key.role]),
-    key.id === session.id ? h("p", { class: "note" }, "This is the key that you are signed in with.") : null,
+    key.id === session.id ? h("p", { class: "note" }, `This is the ${key.kind} that you are signed in with.`) : null,
     key.role === "admin" && !others.length ? h("p", { class: "note" }, "It is the last administrator's key. Another can then be made on the server only: discretion keys create --role admin.") : null,
   ];
 }

@@ -179,7 +179,7 @@ function unfinished(open, session, name) {
   return table([
     ["What", (one) => [`${kind(one)} `, linked(one), h("div", { class: "going" },
       badge(one.state), progress(one.progress, `${words.percent(one.progress)} of ${one.id} done`))]],
-    ["Dataset", (one) => name(one.dataset)],
+    ["Dataset", (one) => name(one.dataset), "given"],
     ["ρ", (one) => one.rho, "number"],
     ["Begun", (one) => words.when(one.created_at), "when"],
   ], open, "Trainings and evaluations that have not ended");
@@ -205,7 +205,7 @@ async function releases(session, names) {
 function newest(policies, name) {
   return table([
     ["Policy", (one) => link(`policies/${one.id}`, one.id)],
-    ["Dataset", (one) => name(one.dataset)],
+    ["Dataset", (one) => name(one.dataset), "given"],
     ["Learner", (one) => one.algorithm + (one.derived ? ", derived for ρ = 0" : "")],
     ["Certificate", (one) => link(`policies/${one.id}/certificate`, "read")],
   ], policies.slice(-RECENT).reverse(), recently(policies, "policies"));
@@ -215,7 +215,7 @@ function judgements(evaluations, session, name) {
   const address = (one) => `evaluations/${one.id}${session.role === "auditor" ? "/certificate" : ""}`;
   return table([
     ["Evaluation", (one) => link(address(one), one.id)],
-    ["Dataset", (one) => name(one.dataset)],
+    ["Dataset", (one) => name(one.dataset), "given"],
     ["ρ", (one) => one.rho, "number"],
     ["Asked", (one) => words.when(one.created_at), "when"],
   ], evaluations.slice(-RECENT).reverse(), recently(evaluations, "evaluations"));

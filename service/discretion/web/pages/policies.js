@@ -24,7 +24,7 @@ function policyTable(found, session, named) {
     ["Policy", (one) => link(`policies/${one.id}`, shortId(one.id))],
     ["Learner", (one) => one.algorithm],
     ["From", (one) => (one.derived ? "an earlier release, ρ = 0" : "patients")],
-    ["Dataset", (one) => named(one.dataset)],
+    ["Dataset", (one) => named(one.dataset), "given"],
     ["Training", (one) => (seen ? link(`trainings/${one.training}`, shortId(one.training)) : shortId(one.training))],
     ["Certificate", (one) => link(`policies/${one.id}/certificate`, "read")],
   ], found, WHOSE[session.role]);

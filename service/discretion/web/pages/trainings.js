@@ -52,7 +52,7 @@ function trainingTable(found, session, named) {
   return table([
     ["Training", (job) => link(`trainings/${job.id}`, shortId(job.id))],
     ["State", state],
-    ["Dataset", (job) => named(job.dataset)],
+    ["Dataset", (job) => named(job.dataset), "given"],
     ["Learner", (job) => job.algorithm, "line"],
     ["ρ", (job) => job.rho, "number"],
     ["Policy", (job) => policyOf(job, session)],
@@ -76,7 +76,7 @@ export function evaluationTable(found, session, named) {
   return table([
     ["Evaluation", name],
     ["State", state],
-    ["Dataset", (job) => named(job.dataset)],
+    ["Dataset", (job) => named(job.dataset), "given"],
     ["ρ", (job) => job.rho, "number"],
     ["Asked", (job) => words.when(job.created_at), "line"],
   ], found, "What policies are worth, asked of patients' data");
