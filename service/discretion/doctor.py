@@ -58,7 +58,7 @@ def examine(found: Settings, *, tls: Path | None = None) -> Iterator[Finding]:
         "clock": lambda: _clock(engine),
         "store": lambda: _store(found),
         "signing key": lambda: _signing_key(found, engine),
-        "heads": lambda: _heads(found),
+        "heads": lambda: _heads(found, engine),
         "disk": lambda: _disk(found),
         "backup": lambda: _backup(engine),
     }
@@ -157,8 +157,9 @@ def _signing_key(found: Settings, engine: sa.Engine) -> str:
     return f"Certificates are signed with {key.kid}, which is published."
 
 
-def _heads(found: Settings) -> str:
+def _heads(found: Settings, engine: sa.Engine) -> str:
     heads.check(found.heads)
+    heads.refuse_rolled_back(engine, found.heads)
     if found.heads.resolve().is_relative_to(found.data.resolve()):
         raise _Trouble(
             "Ledger heads are kept beside what they are about; point DISCRETION_HEADS to another disk, so that a "
