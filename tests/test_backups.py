@@ -28,6 +28,7 @@ from discretion import (
     runs,
     settings,
     shelves,
+    signatures,
     signing,
     tables,
 )
@@ -85,6 +86,10 @@ def population(connection: sa.Connection, dataset: str) -> str:
     return str(
         connection.execute(sa.select(tables.datasets.c.population).where(tables.datasets.c.id == dataset)).scalar_one()
     )
+
+
+def keys_of(*queues: dying.Queue) -> str:
+    return json.dumps(certificates.jwks(signing.current(each.found) for each in queues))
 
 
 def balances(url: str) -> dict[str, dict[str, Any]]:
@@ -324,6 +329,19 @@ class TestVerify:
         with pytest.raises(errors.InvalidBackup, match="neither a file nor a folder"):
             backups.verify(folder)
 
+    @pytest.mark.parametrize("name", ["../elsewhere", "/elsewhere", ".", "a/b", ""])
+    def test_a_dataset_that_would_be_put_elsewhere_is_refused(self, folder, monkeypatch, name):
+        """Whoever signs a backup anew could otherwise write wherever the service may."""
+        read = signatures.read
+
+        def forged(*arguments: Any) -> Any:
+            document, kid = read(*arguments)
+            return document | {"datasets": [name]}, kid
+
+        monkeypatch.setattr(signatures, "read", forged)
+        with pytest.raises(errors.InvalidBackup, match="datasets"):
+            backups.verify(folder)
+
     def test_keys_from_elsewhere_find_who_signed_it_anew(self, folder):
         other = json.dumps(certificates.jwks([certificates.generate_key()]))
         with pytest.raises(errors.InvalidBackup, match="believed"):
@@ -375,6 +393,87 @@ class TestRestore:
         # The next backup and restore need not settle again.
         backups.create(target, tmp_path / "c")
         self.restored(tmp_path / "newer", tmp_path / "c", kept=[target.heads])
+
+    def test_a_head_of_one_ledger_does_not_speak_for_another(self, queue, tmp_path):
+        """One file of the folder is lost: of that ledger nobody can tell what was charged since."""
+        kept, lost = queue.dataset(), queue.dataset()
+        charged(queue, kept)
+        charged(queue, lost)
+        backups.create(queue.found, tmp_path / "b")
+        charged(queue, lost)
+        with database.snapshot(queue.engine) as connection:
+            name = population(connection, lost)
+        (path,) = queue.found.heads.glob(f"{name}.*")
+        path.unlink()
+        for settle in (False, True):
+            with pytest.raises(errors.WouldForget, match=f"{name}.*--without-heads"):
+                self.restored(tmp_path / "new", tmp_path / "b", kept=[queue.found.heads], settle=settle)
+        self.restored(tmp_path / "new", tmp_path / "b", kept=[queue.found.heads], unseen=True)
+
+    def test_afterwards_every_ledger_has_its_head_in_the_new_place(self, queue, tmp_path):
+        for _ in range(2):
+            charged(queue, queue.dataset())
+        backups.create(queue.found, tmp_path / "b")
+        target, _ = self.restored(tmp_path / "new", tmp_path / "b", kept=[queue.found.heads])
+        engine = database.engine(target.database_url)
+        with database.snapshot(engine) as connection:
+            told = heads.newest([target.heads], json.dumps(signing.published(connection)))
+        engine.dispose()
+        assert {name: head["sequence"] for name, head in told.items()} == dict.fromkeys(balances(queue.url), 3)
+
+    def test_every_head_must_be_in_the_ledger_not_only_the_newest(self, queue, tmp_path):
+        """Of two copies that ran side by side, the longer ledger must not pass for both."""
+        dataset = queue.dataset()
+        backups.create(queue.found, tmp_path / "b")
+        charged(queue, dataset)
+        clone, _ = self.restored(tmp_path / "clone", tmp_path / "b", unseen=True)
+        other = dying.Queue(tmp_path / "clone", clone.database_url)
+        charged(other, dataset)
+        charged(other, dataset)
+        other.close()
+        backups.create(other.found, tmp_path / "c")
+        places = [queue.found.heads, other.found.heads]
+        for kept in (places, places[::-1]):
+            with pytest.raises(errors.WouldForget, match="went apart"):
+                self.restored(tmp_path / "new", tmp_path / "c", kept=kept, listed=keys_of(queue, other))
+
+    def test_the_head_of_a_ledger_that_was_given_up_still_speaks_for_it(self, queue, tmp_path):
+        """Settling for a backup that is older than a population must not open the way for one that has it."""
+        backups.create(queue.found, tmp_path / "a")
+        dataset = queue.dataset()
+        charged(queue, dataset)
+        backups.create(queue.found, tmp_path / "b")
+        charged(queue, dataset)
+        shared = tmp_path / "heads"
+        shutil.copytree(queue.found.heads, shared)
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+        listed = keys_of(queue)
+        first, second = (
+            found(tmp_path / name, f"sqlite:///{tmp_path / name / 'restored.db'}", heads=shared)
+            for name in ("first", "second")
+        )
+        restores.restore(first, tmp_path / "a", kept=[], listed=listed, settle=True)
+        with pytest.raises(errors.WouldForget, match="it has 3 rows"):
+            restores.restore(second, tmp_path / "b", kept=[], listed=listed, settle=False, unseen=True)
+
+    def test_of_two_at_once_the_second_does_no_harm_to_the_first(self, queue, tmp_path, monkeypatch):
+        charged(queue, queue.dataset())
+        backups.create(queue.found, tmp_path / "b")
+        look = restores._refuse_filled
+
+        def late(*places: Any) -> None:
+            """Both have found the place empty; then the other one is quicker."""
+            look(*places)
+            monkeypatch.setattr(restores, "_refuse_filled", look)
+            self.restored(tmp_path / "new", tmp_path / "b", kept=[queue.found.heads])
+
+        monkeypatch.setattr(restores, "_refuse_filled", late)
+        with pytest.raises(errors.NotEmpty):
+            self.restored(tmp_path / "new", tmp_path / "b", kept=[queue.found.heads])
+        target = found(tmp_path / "new", f"sqlite:///{tmp_path / 'new' / 'restored.db'}")
+        assert balances(target.database_url) == balances(queue.url)
+        assert check_data(target) == 1
 
     def test_settling_cancels_what_waited_for_it_may_have_been_done(self, queue, tmp_path):
         dataset = queue.dataset()
@@ -499,3 +598,39 @@ class TestHeads:
         (tmp_path / "nonsense.json").write_text("{}")
         with pytest.raises(errors.InvalidCertificate, match=r"nonsense\.json"):
             heads.newest([tmp_path / "nonsense.json"], other)
+
+    def test_a_database_that_was_put_back_otherwise_spends_nothing(self, queue, tmp_path):
+        """By a copy of its file or a dump of the server's: no restore was asked, but the heads still tell."""
+        dataset = queue.dataset()
+        charged(queue, dataset)
+        copied = tmp_path / "copied"
+        shutil.copytree(queue.found.heads, copied)
+        for path in copied.iterdir():  # as if five rows more had been charged
+            path.rename(copied / path.name.replace(".000000000003.", ".000000000008."))
+        with database.snapshot(queue.engine) as connection:
+            head = ledger.newest_document(connection, population(connection, dataset)) | {"sequence": 8}
+        signed = signatures.sign(head | {"at": "x"}, signing.current(queue.found), signatures.LEDGER_HEAD)
+        (path,) = copied.iterdir()
+        path.write_text(json.dumps(signed))
+        training = queue.training(dataset)
+        with queue.running("discretion", "work", heads=copied) as process:
+            services.wait_until(lambda: process.poll() is not None)
+        assert "row 8" in queue.log
+        assert queue.row(training).state == "queued"
+
+    @pytest.mark.parametrize("content", [b"", b"{}", b"\xff"])
+    def test_one_that_cannot_be_read_keeps_trainings_waiting(self, queue, content):
+        dataset = queue.dataset()
+        charged(queue, dataset)
+        (path,) = queue.found.heads.iterdir()
+        path.write_bytes(content)
+        training = queue.training(dataset)
+        with queue.running("discretion", "work"):
+            services.wait_until(lambda: path.name in queue.log)
+        assert queue.row(training).state == "queued"
+
+    def test_whose_row_the_ledger_holds_is_no_trouble(self, queue):
+        dataset = queue.dataset()
+        charged(queue, dataset)
+        queue.training(dataset)  # a row after the head
+        heads.refuse_rolled_back(queue.engine, queue.found.heads)

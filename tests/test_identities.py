@@ -193,6 +193,12 @@ class TestSessions:
         identities.admit(connection, later(ADA, 2, role="custodian"), at=NOW)
         assert sessions.find(connection, session.secret, at=NOW) is None
 
+    def test_none_begins_in_another_role_than_was_shown(self, connection):
+        """Between the look at the token and the session, a newer token may have changed the role."""
+        made = identities.admit(connection, ADA, at=NOW)
+        identities.admit(connection, later(ADA, role="custodian"), at=NOW)
+        assert sessions.begin_for(connection, made, at=NOW, until=ADA.expires_at) is None
+
     def test_those_that_have_ended_are_removed(self, connection):
         made = identities.admit(connection, ADA, at=NOW)
         sessions.begin_for(connection, made, at=NOW, until=NOW + SECOND)

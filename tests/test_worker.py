@@ -23,7 +23,7 @@ SOME_SECONDS = services.TABULAR | {"max_trajectories_per_unit": 4_000}
 MANY_SECONDS = services.TABULAR | {"max_trajectories_per_unit": 10_000}
 CANARY = "lactate-of-Mrs-Canary-17.25"
 LINE = re.compile(
-    r"[-\d]+ [:,\d]+ (INFO|WARNING) discretion\.worker: (Waiting for trainings|Training tr_\w+ [a-z ]+)\."
+    r"[-\d]+T[-+:.\d]+ (INFO|WARNING) discretion\.worker: (Waiting for trainings|Training tr_\w+ [a-z ]+)\."
 )
 
 embedded = pytest.mark.parametrize("url", ["sqlite"], indirect=True)

@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ _VERSION: Final = 1
 _MANIFEST, _TABLES, _DATASETS, _KEY = "manifest.json", "tables", "datasets", "signing-key.pem"
 _ATTEMPTS: Final = 5  # a dataset that is retired meanwhile is rare
 _ACTOR: Final = "command line"
+_FOLDER: Final = re.compile(r"[A-Za-z0-9_]+")  # of a dataset, in the store and here
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,8 @@ def _read(folder: Path, listed: str | None) -> Backup:
         raise errors.InvalidBackup(f"{folder.name} is no backup whose manifest can be believed: {trouble}") from None
     if document.get("version") != _VERSION:
         raise errors.InvalidBackup("This backup was written by another version of the service.")
+    if not all(isinstance(name, str) and _FOLDER.fullmatch(name) for name in document["datasets"]):
+        raise errors.InvalidBackup("The datasets of this backup have names that lead elsewhere.")
     parts = tuple(Part(**part) for part in document["parts"])
     says = {name: document[name] for name in ("at", "software", "revision", "heads")}
     return Backup(folder, datasets=tuple(document["datasets"]), parts=parts, **says)

@@ -62,7 +62,7 @@ def examine(found: Settings, *, tls: Path | None = None) -> Iterator[Finding]:
         "identity provider": lambda: _provider(found),
         "authorities": lambda: _authorities(found),
         "tls certificate": lambda: _tls(tls),
-        "heads": lambda: _heads(found),
+        "heads": lambda: _heads(found, engine),
         "disk": lambda: _disk(found),
         "backup": lambda: _backup(engine),
     }
@@ -188,8 +188,9 @@ def _authorities(found: Settings) -> str:
     return " ".join(said) or "No setting names a file of them; this machine's own are believed."
 
 
-def _heads(found: Settings) -> str:
+def _heads(found: Settings, engine: sa.Engine) -> str:
     heads.check(found.heads)
+    heads.refuse_rolled_back(engine, found.heads)
     if found.heads.resolve().is_relative_to(found.data.resolve()):
         raise _Trouble(
             "Ledger heads are kept beside what they are about; point DISCRETION_HEADS to another disk, so that a "

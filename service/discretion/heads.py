@@ -2,13 +2,15 @@
 
 A backup does not know what was charged after it. What does is the newest head of each ledger: the number and the hash
 of its last row, with the balance, signed. Workers put it into a folder (`DISCRETION_HEADS`) after each charge and
-before the first patient's row is opened, so that nothing can be released that no head tells of; a restore compares.
+before the first patient's row is opened, so that nothing can be released that no head tells of; a restore compares, and
+so does a worker before it charges: a database may be put back by other means than a restore.
 
 A head never takes another's place: its name holds the row's number, and only lower numbers are cleared away. So
 workers on several hosts need no lock between them, and an older one that comes late does no harm.
 """
 
 import contextlib
+import itertools
 import json
 import re
 import tempfile
@@ -20,6 +22,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from discretion import database, durable, errors, ledger, signatures
+from discretion.tables import populations
 
 Head = dict[str, Any]
 
@@ -63,19 +66,23 @@ def _files(folder: Path) -> Iterator[tuple[Path, str, int]]:
             yield path, named[1], int(named[2])
 
 
+def signed(places: Iterable[Path], listed: str) -> list[Head]:
+    """Every head in some files and folders; one that no listed key has signed is refused."""
+    paths = [[path for path, _, _ in _files(place)] if place.is_dir() else [place] for place in places]
+    return [_read(path, listed) for path in itertools.chain.from_iterable(paths)]
+
+
+def latest(found: Iterable[Head]) -> dict[str, Head]:
+    """The newest of each population."""
+    return {head["population"]: head for head in sorted(found, key=lambda head: head["sequence"])}
+
+
 def newest(places: Iterable[Path], listed: str) -> dict[str, Head]:
-    """Of every population the newest head in some files and folders; one that no listed key has signed is refused."""
-    found: dict[str, Head] = {}
-    for place in places:
-        paths = [path for path, _, _ in _files(place)] if place.is_dir() else [place]
-        for path in paths:
-            head = _read(path, listed)
-            if head["sequence"] > found.get(head["population"], {"sequence": 0})["sequence"]:
-                found[head["population"]] = head
-    return found
+    return latest(signed(places, listed))
 
 
-def _read(path: Path, listed: str) -> Head:
+def _read(path: Path, listed: str | None) -> Head:
+    """`listed` is None where it does not matter who has signed it."""
     try:
         head, _ = signatures.read(path.read_bytes(), listed, signatures.LEDGER_HEAD)
     except errors.InvalidCertificate as refusal:
@@ -87,6 +94,36 @@ def _read(path: Path, listed: str) -> Head:
     if set(head) != expected or head["version"] != 1 or not isinstance(head["sequence"], int):
         raise errors.InvalidCertificate(f"{path.name} is a ledger head of another version.")
     return head
+
+
+def refuse_rolled_back(engine: sa.Engine, folder: Path) -> None:
+    """A ledger that lacks a row which a head here tells of has forgotten it: a copy or a dump was put back.
+
+    Heads first, for whoever wrote one had seen its row committed. Who signed them is not asked: a head that the ledger
+    contains does no harm, and one that it does not is a reason to stop, whoever put it there.
+    """
+    told = _here(folder)
+    with database.snapshot(engine) as connection:
+        known = set(connection.execute(sa.select(populations.c.id)).scalars())
+        for head in told:
+            population, sequence = head["population"], head["sequence"]
+            rows = ledger.statement(connection, population, after=sequence - 1, limit=1)
+            if population in known and [(row.sequence, row.hash) for row in rows] != [(sequence, head["hash"])]:
+                raise errors.LedgerDamaged(
+                    f"The ledger of {population} does not hold row {sequence} of its signed head in DISCRETION_HEADS: "
+                    "the database was put back, or is a copy; restore a backup by `discretion restore`."
+                )
+
+
+def _here(folder: Path) -> list[Head]:
+    found = []
+    try:
+        for path, _, _ in _files(folder):
+            with contextlib.suppress(FileNotFoundError):  # a newer one has just taken its place
+                found.append(_read(path, None))
+    except OSError as trouble:
+        raise errors.InvalidSetting(f"DISCRETION_HEADS cannot be read: {trouble.strerror}.") from None
+    return found
 
 
 def supersede(folder: Path, population: str) -> None:

@@ -65,13 +65,10 @@ def restore(
     """Into an empty database and store. `kept` are files and folders of heads beside DISCRETION_HEADS."""
     backup = backups.verify(folder, listed)
     places = [found.heads, *kept] if found.heads.is_dir() else kept
-    known = heads.newest(places, listed or backup.keys())
-    if not known and not unseen:
-        raise errors.WouldForget(
-            "No signed head of a ledger is known, so nobody can tell what was charged after this backup: give those "
-            "that were kept by --head, or say --without-heads."
-        )
-    lost = compare(backup, known)
+    told = heads.signed(places, listed or backup.keys())
+    if not unseen:
+        _refuse_unheard(backup, told)
+    lost = compare(backup, told)
     if lost and not settle:
         raise errors.WouldForget(" ".join(map(_told, lost)))
     engine = database.engine(found.database_url)
@@ -79,6 +76,17 @@ def restore(
         return _restored(engine, found, backup, lost)
     finally:
         engine.dispose()
+
+
+def _refuse_unheard(backup: Backup, told: Sequence[Head]) -> None:
+    """Each charge leaves a head, so that of a ledger with charges and no head, somebody has lost it."""
+    ending = "so nobody can tell what was charged after this backup: give those that were kept by --head, or say"
+    if not told:
+        raise errors.WouldForget(f"No signed head of a ledger is known, {ending} --without-heads.")
+    known = {head["population"] for head in told}
+    unheard = sorted(name for name, head in backup.heads.items() if head["charged"] != "0" and name not in known)
+    if unheard:
+        raise errors.WouldForget(f"No signed head is known of {', '.join(unheard)}, {ending} --without-heads.")
 
 
 def _told(lost: Lost) -> str:
@@ -89,16 +97,22 @@ def _told(lost: Lost) -> str:
     )
 
 
-def compare(backup: Backup, known: dict[str, Head]) -> tuple[Lost, ...]:
-    """Ledgers that end before their head; one that the head is no part of is refused, for nobody can add up both."""
-    wanted = {(population, head["sequence"]): head["hash"] for population, head in known.items()}
+def compare(backup: Backup, told: Sequence[Head]) -> tuple[Lost, ...]:
+    """Ledgers that end before their head; one that a head is no part of is refused, for nobody can add up both."""
+    wanted: dict[tuple[str, int], set[str]] = {}
+    for head in told:
+        wanted.setdefault((head["population"], head["sequence"]), set()).add(head["hash"])
     for row in dumps.rows(backup.tables, "ledger"):
         place = row["population"], row["sequence"]
-        if place in wanted and wanted[place] != row["hash"]:
+        if place in wanted:
+            wanted[place].add(row["hash"])
+    for (population, sequence), hashes in wanted.items():
+        if len(hashes) > 1:
             raise errors.WouldForget(
-                f"Row {place[1]} of {place[0]} is another one in this backup than in the signed head: the two went "
-                "apart before, and no restore can add them up."
+                f"Row {sequence} of {population} is another one in this backup than in the signed head, or in two of "
+                "them: they went apart before, and no restore can add them up."
             )
+    known = heads.latest(told)
     had = {population: backup.heads.get(population, {"sequence": 0})["sequence"] for population in known}
     return tuple(
         Lost(population, had[population], head)
@@ -112,10 +126,13 @@ def _restored(engine: sa.Engine, found: Settings, backup: Backup, lost: tuple[Lo
         _refuse_filled(engine, found, shelf)
         brought: list[str] = []
         try:
-            for folder in backup.datasets:
-                brought.append(folder)
-                copies.put_back(shelf, backup.dataset(folder), folder)
             with database.transaction(engine) as connection:
+                # Of two at once, the second waits here; what it may then clean up is its own alone.
+                database.one_at_a_time(connection)
+                _refuse_tables(connection)
+                for folder in backup.datasets:
+                    copies.put_back(shelf, backup.dataset(folder), folder)
+                    brought.append(folder)
                 failed, count = _loaded(connection, backup, lost)
         except BaseException:
             for folder in brought:
@@ -133,17 +150,19 @@ def _refuse_filled(engine: sa.Engine, found: Settings, shelf: Shelf) -> None:
     copies.refuse_filled(shelf)
     try:
         with engine.connect() as connection:
-            filled = sa.inspect(connection).get_table_names()
+            _refuse_tables(connection)
     except sa.exc.OperationalError as failure:
         raise database.unreachable(failure) from None
-    if filled:
+
+
+def _refuse_tables(connection: sa.Connection) -> None:
+    if sa.inspect(connection).get_table_names():
         raise errors.NotEmpty("The database of DISCRETION_DATABASE_URL holds tables; restore into an empty one.")
 
 
 def _loaded(connection: sa.Connection, backup: Backup, lost: tuple[Lost, ...]) -> tuple[int, int]:
     """All of the database, or nothing: how many runs may not go on, and how many ledgers add up."""
     now = datetime.now(UTC)
-    database.one_at_a_time(connection)
     database.upgrade(connection, backup.revision)
     dumps.load(connection, backup.tables)
     database.upgrade(connection)
@@ -175,11 +194,13 @@ def _settle(connection: sa.Connection, lost: Lost, at: datetime) -> None:
 
 
 def _tell(engine: sa.Engine, found: Settings, lost: tuple[Lost, ...]) -> None:
-    """Heads of rows that were settled for would speak against the next restore, too."""
+    """Heads of rows that were settled for would speak against the next restore, too. That of a ledger which is gone
+    whole stays: another backup may have it."""
     key, now = signing.current(found), datetime.now(UTC)
     with database.transaction(engine) as connection:
         signing.publish(connection, key, at=now)
         for each in lost:
-            heads.supersede(found.heads, each.population)
             if each.had:
-                heads.export(connection, found.heads, each.population, key, at=now)
+                heads.supersede(found.heads, each.population)
+        for population in connection.execute(sa.select(schema.populations.c.id)).scalars().all():
+            heads.export(connection, found.heads, population, key, at=now)

@@ -59,9 +59,10 @@ def begin(connection: sa.Connection, token: str, *, at: datetime) -> Session | N
 
 
 def begin_for(connection: sa.Connection, identity: Key, *, at: datetime, until: datetime) -> Session | None:
-    """A session of an identity that has shown its token, None for a revoked one."""
-    held = sa.select(rows.c.token_hash).where(rows.c.id == identity.id)
-    return _begin(connection, connection.execute(held).scalar_one(), at, until)
+    """A session of an identity that has shown its token, None for one that was revoked, or got another role, since."""
+    held = sa.select(rows.c.token_hash).where(rows.c.id == identity.id, rows.c.role == identity.role)
+    hashed = connection.execute(held.with_for_update(key_share=True)).scalar_one_or_none()
+    return None if hashed is None else _begin(connection, hashed, at, until)
 
 
 def _begin(connection: sa.Connection, hashed: str, at: datetime, until: datetime | None) -> Session | None:

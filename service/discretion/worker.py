@@ -157,6 +157,7 @@ class Worker:
         self._unfit[training] = time.monotonic() + _UNFIT
         signing.current(self._settings)
         heads.check(self._settings.heads)
+        heads.refuse_rolled_back(self._engine, self._settings.heads)
         with contextlib.closing(shelves.opened(self._settings)) as shelf:
             datasets.units(shelf.place(str(dataset.folder)))
         requests.asked(dataset, json.loads(request), ready=False)

@@ -8,7 +8,9 @@ from urllib.parse import urljoin
 
 import pytest
 
+from discretion import errors
 from discretion.api import app
+from discretion.api import service as pacing
 from tests import services
 from tests.api.hospital import METRICS_TOKEN, Hospital
 from tests.services import Service
@@ -172,6 +174,19 @@ class TestThePace:
         services.refused(answer, 429, "too_many_requests")
         assert int(answer.headers["retry-after"]) >= 1
         services.wait_until(lambda: services.upload(custodian, second, services.csv(3)).status_code == 201)
+
+    def test_a_crowd_of_names_sets_nobody_free(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = 0.0
+        monkeypatch.setattr("discretion.api.service.time.monotonic", lambda: now)
+        pace = pacing.Pace(1)
+        pace.check("hurried")
+        for number in range(10_100):
+            pace.check(f"address {number}")
+        with pytest.raises(errors.TooManyRequests):
+            pace.check("hurried")
+        now = 1.0
+        pace.check("hurried")
+        assert len(pace._buckets) == 1  # the others' are full again
 
     def test_a_hundred_a_second_are_never_too_many_by_default(self, small: Service) -> None:
         client = small.key("auditor")

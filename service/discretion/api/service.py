@@ -34,7 +34,9 @@ class Pace:
     def check(self, name: str) -> None:
         now = time.monotonic()
         if len(self._buckets) > 10_000:
-            self._buckets.clear()  # everybody starts with a full bucket again
+            # Whoever paused for a second has a full bucket again, and need not be remembered; whoever did not must be,
+            # or a crowd of names would set everybody free.
+            self._buckets = {name: held for name, held in list(self._buckets.items()) if now - held[1] < 1}
         left, since = self._buckets.get(name, (float(self._rate), now))
         left = min(self._rate, left + (now - since) * self._rate)
         # A refusal takes nothing, or whoever keeps asking too fast would be refused for ever.
