@@ -1,4 +1,4 @@
-"""What is wrong with a service, and what to do about it: settings, files, clock, database, store, keys, disk.
+"""What is wrong with a service, and what to do about it: settings, files, clock, database, store, cluster, keys, disk.
 
 Every check looks and changes nothing but a probe that it removes. None opens a dataset. A check that fails does not
 keep the others from being made.
@@ -17,7 +17,7 @@ from typing import Final
 import sqlalchemy as sa
 from cryptography import x509
 
-from discretion import database, datasets, errors, heads, ledger, signing
+from discretion import database, datasets, errors, heads, ledger, signing, summing
 from discretion.settings import Settings
 
 OK: Final = "ok"
@@ -62,6 +62,8 @@ def examine(found: Settings, *, tls: Path | None = None) -> Iterator[Finding]:
         "disk": lambda: _disk(found),
         "backup": lambda: _backup(engine),
     }
+    if found.cluster is not None:
+        checks["cluster"] = lambda: summing.check(found)
     if tls is not None:
         checks["tls certificate"] = lambda: _tls(tls)
     for name, check in checks.items():
