@@ -105,6 +105,7 @@ def cluster(folder: Path, machines: int = 2, **settings: object) -> Iterator[Clu
     made = Cluster(folder, named)
     try:
         made.start("schedule")
+        services.wait_until(lambda: "Scheduling" in made.log, 60)
         for _ in range(machines):
             made.start("work")
         made.ready(machines)
@@ -116,3 +117,10 @@ def cluster(folder: Path, machines: int = 2, **settings: object) -> Iterator[Clu
 def kill(process: subprocess.Popen[bytes]) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.wait(30)
+
+
+def sums(folder: Path) -> list[tuple[str, str]]:
+    """What `tests.summed` wrote down: the number of each sum, and that it begins or what it came to."""
+    path = folder / "sums"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(number, made) for number, made in (line.split() for line in lines)]

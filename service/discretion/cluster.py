@@ -17,6 +17,7 @@ import logging
 import socket
 import ssl
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -173,7 +174,8 @@ def _connected(found: Cluster) -> Iterator[distributed.Client]:
     """Dask's own words, here and there, go nowhere: they may quote what they were about."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     _knock(found)
-    with dask.config.set(QUIET):
+    with dask.config.set(QUIET), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of other versions, which are refused in our own words
         try:
             client = distributed.Client(
                 found.address,
