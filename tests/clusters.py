@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -55,7 +56,7 @@ def free_port() -> int:
 @dataclass
 class Cluster:
     folder: Path
-    settings: dict[str, object]  # of whoever has sums made here
+    settings: dict[str, Any]  # of whoever has sums made here
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(

@@ -178,7 +178,7 @@ class Queue:
     def pool(self) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
         return self.running("tests.dying", "pool")
 
-    def worker(self, **more: object) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    def worker(self, **more: Any) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
         return self.running("discretion", "work", **more)
 
     def close(self) -> None:

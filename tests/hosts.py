@@ -19,7 +19,7 @@ from typing import Final
 HERE: Final = "10.77.0.1"
 THERE: Final = "10.77.0.2"
 _CABLE: Final = "cable"
-_ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[1]
 
 
 def command(*wanted: str) -> list[str]:
@@ -32,7 +32,7 @@ def missing() -> str | None:
     """Why it cannot be done here, if it cannot."""
     if any(shutil.which(program) is None for program in ("unshare", "nsenter", "ip")):
         return "two hosts need unshare and nsenter (util-linux) and ip (iproute2)"
-    tried = subprocess.run(command("tests.hosts"), capture_output=True, cwd=_ROOT)
+    tried = subprocess.run(command("tests.hosts"), capture_output=True, cwd=ROOT)
     return None if tried.returncode == 0 else "this machine lets nobody but root make a network of its own"
 
 

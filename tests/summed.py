@@ -47,6 +47,6 @@ def _slow(inner: Callable[[Trajectories], Iterator[Bounded]]) -> Callable[[Traje
 
 
 if __name__ == "__main__":
-    Curator._totals = _watched(Curator._totals)  # type: ignore[method-assign]
-    Trajectories.bounded = _slow(Trajectories.bounded)  # type: ignore[method-assign]
+    setattr(Curator, "_totals", _watched(Curator._totals))  # noqa: B010
+    setattr(Trajectories, "bounded", _slow(Trajectories.bounded))  # noqa: B010
     cli.app(prog_name="discretion")

@@ -18,7 +18,7 @@ SMALL = 2**10  # bytes of a block, so that a small dataset has several
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Of the store and its key: a folder that all machines see."""
     folder = tmp_path_factory.mktemp("shared")
     (folder / "store").mkdir(mode=0o700)
@@ -27,12 +27,12 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def running(places: dict[str, object], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def running(places: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with clusters.cluster(tmp_path_factory.mktemp("cluster"), **places) as made:
         yield made
 
 
-def queue_of(folder: Path, named: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> Queue:
+def queue_of(folder: Path, named: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Queue:
     """A queue whose datasets lie in the shared store, in several blocks each."""
     monkeypatch.setattr(datasets, "_BLOCK", SMALL)
     folder.mkdir(exist_ok=True)
@@ -126,14 +126,14 @@ class TestBeforeTheCharge:
         (told,) = [each for each in doctor.examine(found) if each.check == "cluster"]
         assert (told.state, told.words[:10]) == (doctor.OK, "2 machines")
 
-    def test_machines_that_are_not_as_they_must_be(self, places: dict[str, object], tmp_path: Path) -> None:
+    def test_machines_that_are_not_as_they_must_be(self, places: dict[str, Any], tmp_path: Path) -> None:
         """No machine, another library, another store, too little memory, and Dask started by hand."""
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / "sitecustomize.py").write_text(
             "import importlib.metadata as found\nasked = found.version\n"
             "found.version = lambda name: '1.0' if name == 'numpy' else asked(name)\n"
         )
-        unfit: dict[str, tuple[dict[str, object], dict[str, str]]] = {
+        unfit: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
             "has numpy 1.0": ({}, {"PYTHONPATH": str(tmp_path / "other")}),
             "cannot read the store": ({"store": f"file://{tmp_path / 'nowhere'}"}, {}),
             "has 100 MB and needs 257": ({"training_megabytes": 100}, {}),
@@ -152,7 +152,7 @@ class TestBeforeTheCharge:
 
 class TestAfterTheCharge:
     def test_a_training_loses_a_machine_and_the_scheduler_and_is_what_it_would_have_been(
-        self, places: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It waits without a charge until there are machines; longer races are in `benchmarks/evidence/cluster.py`."""
         watched = {"SLOWLY": "0.1", "SUMMED": str(tmp_path)}

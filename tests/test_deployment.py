@@ -128,12 +128,12 @@ class TestMakeSecrets:
         authority, certificate, key = (tmp_path / name for name in CLUSTER)
         ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         ours.check_hostname = False
-        lines = (ssl.MemoryBIO(), ssl.MemoryBIO())
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         for context in (ours, theirs):
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(authority)
             context.load_cert_chain(certificate, key)
-        sides = [ours.wrap_bio(*lines), theirs.wrap_bio(*reversed(lines), server_side=True)]
+        sides = [ours.wrap_bio(back, there), theirs.wrap_bio(there, back, server_side=True)]
         for _ in range(3):
             for side in sides:
                 with contextlib.suppress(ssl.SSLWantReadError):

@@ -106,6 +106,8 @@ class Engine:
             made = self._made(whole, sum(each.nbytes for each in expected))
         except _GONE as gone:
             raise errors.ClusterUnavailable("The cluster was lost in the middle of a sum.") from gone
+        except Exception as other:  # shares raise nothing: whoever ran them was another program
+            raise errors.ClusterUnfit("The cluster cannot run what it was asked to.") from other
         if isinstance(made, int):
             raise _failure(made)
         alike = len(made) == len(expected) and all(

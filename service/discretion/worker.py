@@ -67,12 +67,14 @@ _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that i
 
 _CHECK: Final = 60.0  # seconds that a cluster has to be found fit
 
-# How a child ends. What is said of the last three is about machines: no record can bring them about.
-_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED, _NO_STORE, _NO_CLUSTER, _NO_MEMORY = range(8)
+# How a child ends. What is said of the last four is about machines: no record can bring them about.
+_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED, _NO_STORE, _NO_CLUSTER, _NO_MEMORY, _OTHER_CLUSTER = range(9)
+_AWAY_FOR_NOW: Final = (_KILLED, _NO_STORE, _NO_CLUSTER)  # an attempt each, so that it ends if it is always so
 _WORDS: Final = {
     _NO_STORE: "the store does not answer here or on a machine of the cluster",
     _NO_CLUSTER: "the cluster does not answer or has lost a sum",
     _NO_MEMORY: "there is too little memory here or on a machine of the cluster",
+    _OTHER_CLUSTER: "the cluster is not what it was when it was checked",
 }
 
 
@@ -216,9 +218,9 @@ class Worker:
             _end(child)
             if ended in _WORDS:
                 _log.warning("Training %s breaks off because %s.", held.training, _WORDS[ended])
-            if ended in (_FAILED, _NO_MEMORY):
+            if ended in (_FAILED, _NO_MEMORY, _OTHER_CLUSTER):
                 self._fail(held, usual, begun)
-            elif ended in (_STOPPED, _KILLED, _NO_STORE, _NO_CLUSTER):
+            elif ended == _STOPPED or ended in _AWAY_FOR_NOW:
                 with database.transaction(self._engine) as connection:
                     runs.let_go(connection, held, at=database.clock(connection), told=ended == _STOPPED)
         except errors.LeaseLost:
@@ -299,6 +301,17 @@ def _end(child: int) -> None:
 # --- the child ---------------------------------------------------------------------------------------------------
 
 
+_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (_Stop, _STOPPED),
+    (errors.LeaseLost, _LOST),
+    (sa.exc.OperationalError, _KILLED),
+    (errors.StoreUnavailable, _NO_STORE),
+    (errors.ClusterUnavailable, _NO_CLUSTER),
+    (errors.ClusterUnfit, _OTHER_CLUSTER),
+    (MemoryError, _NO_MEMORY),
+)
+
+
 def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
     """Everything that touches a patient's row happens below, and nothing but a number comes out."""
     code = _FAILED
@@ -309,21 +322,8 @@ def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
             resource.setrlimit(resource.RLIMIT_DATA, (memory.limit(found),) * 2)
         signal.signal(signal.SIGTERM, _stop_between_draws)
         code = _learn(found, held, begun)
-    except _Stop:
-        code = _STOPPED
-    except errors.LeaseLost:
-        code = _LOST
-    # Away: the next run goes on, or finds that it must not. It counts as an attempt, so that it ends some day.
-    except sa.exc.OperationalError:
-        code = _KILLED
-    except errors.StoreUnavailable:
-        code = _NO_STORE
-    except errors.ClusterUnavailable:
-        code = _NO_CLUSTER
-    except MemoryError:
-        code = _NO_MEMORY
-    except BaseException:  # its text may quote a record, so nobody hears it
-        code = _FAILED
+    except BaseException as trouble:  # its text may quote a record, so nobody hears it
+        code = next((code for kind, code in _CODES if isinstance(trouble, kind)), _FAILED)
     finally:
         os._exit(code)
 
