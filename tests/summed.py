@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from discretion import cli
+from discretion import worker as workers
 from discretion.learning.curator import Curator
 from discretion.learning.trajectories import Bounded, Trajectories
 
@@ -49,4 +50,5 @@ def _slow(inner: Callable[[Trajectories], Iterator[Bounded]]) -> Callable[[Traje
 if __name__ == "__main__":
     setattr(Curator, "_totals", _watched(Curator._totals))  # noqa: B010
     setattr(Trajectories, "bounded", _slow(Trajectories.bounded))  # noqa: B010
+    workers._UNFIT = 1.0  # type: ignore[misc]
     cli.app(prog_name="discretion")

@@ -95,9 +95,9 @@ class TestMemory:
 class TestCrew:
     def test_several_trainings_at_once_and_all_end_with_the_command(self, tmp_path: Path) -> None:
         queue = Queue(tmp_path, f"sqlite:///{tmp_path / 'discretion.db'}")
-        trainings = [queue.training(queue.dataset(units=20)) for _ in range(3)]
-        with queue.worker(workers=3) as process:
-            services.wait_until(lambda: len(services.children(process.pid)) == 3)
+        trainings = [queue.training(queue.dataset(units=20)) for _ in range(2)]
+        with queue.worker(workers=2) as process:
+            services.wait_until(lambda: len(services.children(process.pid)) == 2)
             for training in trainings:
                 assert queue.ended(training).state == runs.RELEASED
         assert process.returncode == 0

@@ -112,7 +112,7 @@ class Stage:
             "state": ended.state,
             "code": ended.code,
             "charges": sum(row.kind == "charge" for row in self.queue.rows(tables.ledger, training)),
-            "runs": ended.attempts,
+            "runs": None if what.endswith("for good") else ended.attempts,  # or set by `_exhaust`
             "sums": len(self._sums()),
             "same_integers": self._same(),
             "seconds": round(time.monotonic() - began),

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import signal
 import tempfile
+import warnings
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -50,6 +51,7 @@ def _quiet() -> None:
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     logging.getLogger("tornado").setLevel(logging.CRITICAL + 1)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
+    warnings.simplefilter("ignore")  # whether a library warns may depend on a record
 
 
 async def _schedule(found: Settings) -> None:
