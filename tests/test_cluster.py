@@ -127,7 +127,7 @@ class TestBeforeTheCharge:
         assert (told.state, told.words[:10]) == (doctor.OK, "2 machines")
 
     def test_machines_that_are_not_as_they_must_be(self, places: dict[str, Any], tmp_path: Path) -> None:
-        """No machine, another library, another store, too little memory, and Dask started by hand."""
+        """No machine, another library, another store, too little memory."""
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / "sitecustomize.py").write_text(
             "import importlib.metadata as found\nasked = found.version\n"
