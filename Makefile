@@ -65,7 +65,7 @@ lint: $(VENV)/ready ## check style, formatting, types, the direction of imports 
 
 lock: $(VENV)/ready ## pin every dependency by hash in requirements.lock, and the image's in docker/requirements.lock; UPGRADE=1 for the newest versions
 	$(COMPILE) --all-extras --group dev $(if $(UPGRADE),--upgrade) --output-file requirements.lock pyproject.toml
-	$(COMPILE) --group image --constraint requirements.lock --no-annotate --output-file docker/requirements.lock pyproject.toml
+	$(COMPILE) --extra cluster --group image --constraint requirements.lock --no-annotate --output-file docker/requirements.lock pyproject.toml
 	$(MAKE) setup
 
 setup: $(VENV)/ready ## only prepare .venv

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,12 +161,14 @@ class Queue:
         return (self.folder / _LOG).read_text()
 
     @contextlib.contextmanager
-    def running(self, *command: str, **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    def running(
+        self, *command: str, environment: Mapping[str, str] | None = None, **more: object
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """A command beside the queue until the block ends, its words in the log."""
         (self.folder / _PLANS).write_text(json.dumps(self.plans))
-        environment = self.environment(**more) | {"DYING": str(self.folder)}
+        whole = self.environment(**more) | {"DYING": str(self.folder)} | dict(environment or {})
         with (self.folder / _LOG).open("ab") as log:
-            process = subprocess.Popen([sys.executable, "-m", *command], env=environment, stdout=log, stderr=log)
+            process = subprocess.Popen([sys.executable, "-m", *command], env=whole, stdout=log, stderr=log)
         try:
             yield process
         finally:
@@ -176,7 +178,7 @@ class Queue:
     def pool(self) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
         return self.running("tests.dying", "pool")
 
-    def worker(self, **more: object) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    def worker(self, **more: Any) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
         return self.running("discretion", "work", **more)
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """What is deployed, as far as it can be seen without a container engine; `make test-deployment` runs it."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -21,6 +22,7 @@ from discretion import sealing, settings, signatures
 
 ROOT = Path(__file__).parents[1]
 DOCKER = ROOT / "docker"
+CLUSTER = ("cluster-authority", "cluster-certificate", "cluster-key")
 SECRETS = (
     "database-password",
     "database-url",
@@ -29,6 +31,7 @@ SECRETS = (
     "store-key",
     "tls-certificate",
     "tls-key",
+    *CLUSTER,
 )
 
 
@@ -119,6 +122,23 @@ class TestMakeSecrets:
         given = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert given.get_values_for_type(x509.DNSName) == ["discretion.test"]
         assert [str(each) for each in given.get_values_for_type(x509.IPAddress)] == ["10.1.2.3"]
+
+    def test_machines_of_a_cluster_accept_each_other_by_what_it_makes(self, tmp_path):
+        self.make(tmp_path)
+        authority, certificate, key = (tmp_path / name for name in CLUSTER)
+        ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        ours.check_hostname = False
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        for context in (ours, theirs):
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(authority)
+            context.load_cert_chain(certificate, key)
+        sides = [ours.wrap_bio(back, there), theirs.wrap_bio(there, back, server_side=True)]
+        for _ in range(3):
+            for side in sides:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+        assert [side.version() for side in sides] == ["TLSv1.3"] * 2
 
     def test_opens_the_files_to_containers_and_the_folder_to_nobody(self, tmp_path):
         self.make(tmp_path / "made")

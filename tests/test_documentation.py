@@ -25,6 +25,7 @@ STARTING = ("docs/operations.md", "docs/tutorial.md")  # a service of their own
 PORT = "http://127.0.0.1:8000"  # what pages say; a test takes a free one
 
 _DOCKER = "needs Docker; docker/check walks through such a deployment"
+_CLUSTER = "takes a port that others may have; tests/test_cluster.py starts the same"
 _HOURS = "takes hours; tests/test_utility.py and the tests of the evidence run samples"
 NOT_RUN = {
     "README.md": {
@@ -32,6 +33,22 @@ NOT_RUN = {
         "make test": "is what runs this",
         ". .venv/bin/activate": "what is tested may be installed elsewhere, and is on the path already",
     },
+    "docs/cluster.md": dict.fromkeys(
+        (
+            "docker/make-secrets",
+            "docker compose --file docker/compose.yaml up --detach --wait",
+            "docker compose --file docker/compose.yaml exec scheduler discretion cluster check",
+        ),
+        _DOCKER,
+    )
+    | dict.fromkeys(
+        (
+            "DISCRETION_HOST=0.0.0.0 discretion cluster schedule",
+            "discretion cluster work",
+            "discretion cluster check",
+        ),
+        _CLUSTER,
+    ),
     "docs/guide.md": {"discretion serve": "goes on for ever; every test of a page starts it"},
     "docs/utility.md": {"make utility": _HOURS, "make evidence": _HOURS},
     "docker/README.md": dict.fromkeys(

@@ -260,6 +260,7 @@ WRONG: list[tuple[str, Callable[[Path], str]]] = [
     ("STORE_KEY_FILE", lambda folder: str(folder / "empty")),
     ("S3_ACCESS_KEY_FILE", lambda folder: str(folder / "missing")),
     ("S3_SECRET_KEY_FILE", lambda folder: str(folder / "empty")),
+    ("CLUSTER", lambda folder: "tcp://127.0.0.1:8786"),
     ("NO_SUCH_SETTING", lambda folder: "1"),
 ]
 # What means something only beside another setting.
@@ -273,10 +274,12 @@ PROVIDER = {
     "OIDC_AUDIENCE": "discretion",
     "OIDC_ROLES": "clinic=custodian",
 }
+CLUSTER = {"CLUSTER": "tls://127.0.0.1:1"}  # which needs three files, and gets one
 WRONG_BESIDE: list[tuple[dict[str, str], str, Callable[[Path], str]]] = [
     (BUCKET, "S3_ACCESS_KEY", lambda folder: "two words"),
     (BUCKET, "S3_SECRET_KEY", lambda folder: "ümlaut"),
     (BUCKET, "S3_CA_FILE", lambda folder: str(folder / "missing")),
+    *[(CLUSTER, name, lambda folder: str(folder / "missing")) for name in settings._TLS],
     (PROVIDER, "OIDC_ISSUER", lambda folder: "http://id.hospital.example"),
     (PROVIDER, "OIDC_AUDIENCE", lambda folder: ""),
     (PROVIDER, "OIDC_ROLES", lambda folder: "clinic=director"),

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evidence import attack, neighbours, noise, simulation
+from benchmarks.evidence import attack, cluster, neighbours, noise, simulation
 
 
 def main() -> int:
@@ -16,11 +16,13 @@ def main() -> int:
         fits = noise.run(10**6, Path(folder) / "noise.json") if sample else noise.run(10**8, noise.SUMMARY)
     held = attack.run(10**5, 1000, None) if sample else attack.run(10**6, 4000, attack.SUMMARY)
     moved = neighbours.run(40, None) if sample else neighbours.run(10**4, neighbours.SUMMARY)
+    ended = cluster.run(0, None) if sample else cluster.run(1, cluster.SUMMARY)
     studies = simulation.run(sample)
     claims = {
         "noise follows its law, impostors are caught": fits,
         "no release gives an attacker more than its share, and half the sensitivity would": held,
         "no patient costs any learner more than it claims, along its whole transcript": moved,
+        "whatever a cluster loses, a training ends, was charged once and made the same integers": ended,
         "without privacy, VAPVI is close to optimal at K = 1000": _gap(studies, "tight", "vapvi", "", 1000) < 0.3,
         "the tight calibration at ρ = 1 beats the paper's": _gap(studies, "tight", "dp-vapvi", "1", 1000)
         < _gap(studies, "paper", "dp-vapvi", "1", 1000),

@@ -18,6 +18,7 @@ _ROOMS: Final = {
     "ledgers": ("ledgers",),
     "operations": ("serve", "work", "migrate", "keys", "ledger", "openapi", "demo"),
     "store": ("store",),
+    "cluster": ("cluster",),
     "backups": ("backup", "restore"),
     "upkeep": ("doctor", "prune"),
     "paper": ("simulate",),

@@ -13,7 +13,7 @@ of units is known, and sorted span by span; on top of that the positions take so
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -130,10 +130,16 @@ def units(place: Place) -> int:
     return shelves.manifest(place, once=True).units
 
 
-def load(place: Place, schema: Schema) -> Trajectories:
-    """The dataset under the schema it was accepted with; its blocks are read anew each time they are iterated."""
+def blocks(place: Place) -> int:
+    """How many there are, which is public."""
+    return len(shelves.manifest(place).spans)
+
+
+def load(place: Place, schema: Schema, only: Sequence[int] | None = None) -> Trajectories:
+    """The dataset under the schema it was accepted with; its blocks, or `only` some in ascending order, are read anew
+    each time they are iterated."""
     manifest = shelves.manifest(place)
-    return Trajectories(schema, manifest.units, _Stored(place, schema, manifest))
+    return Trajectories(schema, manifest.units, _Stored(place, schema, manifest, only))
 
 
 def retire(place: Place) -> None:
@@ -186,6 +192,12 @@ def _spans(count: int, schema: Schema) -> list[Span]:
     """Equal spans whose length is a function of public sizes alone."""
     length = _length(count, schema)
     return [(start, min(start + length, count)) for start in range(0, count, length)]
+
+
+def block_rows(schema: Schema, count: int) -> tuple[int, int]:
+    """How many records a block holds at most, and the bytes of each."""
+    kind = uploads.record(schema)
+    return min(_length(count, schema), count) * schema.per_unit * schema.horizon, kind.itemsize
 
 
 def check(schema: Schema, count: int = 1) -> None:
@@ -265,9 +277,11 @@ class _Stored:
     place: Place
     schema: Schema
     manifest: Manifest
+    only: Sequence[int] | None = None
 
     def __iter__(self) -> Iterator[Block]:
-        for index, span in enumerate(self.manifest.spans):
+        for index in range(len(self.manifest.spans)) if self.only is None else self.only:
+            span = self.manifest.spans[index]
             with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
                 table = file.read(use_threads=False)
             yield self._block({name: table.column(name).to_numpy() for name in table.column_names}, span)

@@ -1,4 +1,5 @@
-"""What is wrong with a service, and what to do about it: settings, files, clock, database, store, keys, provider, disk.
+"""What is wrong with a service, and what to do about it: settings, files, clock, database, store, cluster, keys,
+provider, disk.
 
 Every check looks and changes nothing but a probe that it removes. None opens a dataset. A check that fails does not
 keep the others from being made.
@@ -18,7 +19,7 @@ import httpx
 import sqlalchemy as sa
 from cryptography import x509
 
-from discretion import database, datasets, errors, heads, ledger, provider, signing
+from discretion import database, datasets, errors, heads, ledger, provider, signing, summing
 from discretion.settings import Settings
 
 OK: Final = "ok"
@@ -66,6 +67,8 @@ def examine(found: Settings, *, tls: Path | None = None) -> Iterator[Finding]:
         "disk": lambda: _disk(found),
         "backup": lambda: _backup(engine),
     }
+    if found.cluster is not None:
+        checks["cluster"] = lambda: summing.check(found)
     for name, check in checks.items():
         yield _found(name, check)
     engine.dispose()

@@ -171,6 +171,18 @@ class StoreUnavailable(StorageFailed):
     """The store does not answer, or refuses this service; another time it may not."""
 
 
+class ClusterUnavailable(Refusal):
+    """The cluster does not answer, or refuses this service; another time it may not."""
+
+    code = "cluster_unavailable"
+
+
+class ClusterUnfit(Refusal):
+    """The cluster answers, and sums made there would not be what they must be."""
+
+    code = "cluster_unfit"
+
+
 class InvalidRequest(Refusal):
     """A body, a header or a query that cannot be read."""
 

@@ -1,9 +1,15 @@
 """Processes that must not outlive the one that started them."""
 
+import contextlib
 import ctypes
 import os
+import select
 import signal
+import time
+from collections.abc import Callable
 from typing import Final
+
+from discretion import errors
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -13,3 +19,46 @@ def die_with_parent(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def apart(check: Callable[[], object], seconds: float) -> str | None:
+    """What a check refuses with, None if it does not: in a process of its own, because it may start threads, and this
+    one is forked from."""
+    parent, (reading, writing) = os.getpid(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _tell(check, writing, parent)
+    os.close(writing)
+    try:
+        return _heard(reading, time.monotonic() + seconds)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+_UNSAID: Final = "A check came to no end; look at what it is about, and try again."
+
+
+def _tell(check: Callable[[], object], writing: int, parent: int) -> None:
+    words = _UNSAID
+    try:
+        die_with_parent(parent)
+        check()
+        words = ""
+    except errors.Refusal as refusal:
+        words = str(refusal)
+    finally:
+        os.write(writing, b"\1" + words.encode()[:2048])
+        os._exit(0)
+
+
+def _heard(reading: int, end: float) -> str | None:
+    heard = b""
+    while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
+        if not (more := os.read(reading, 4096)):
+            break
+        heard += more
+    return heard[1:].decode(errors="replace") or None if heard else _UNSAID

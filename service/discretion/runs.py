@@ -25,7 +25,7 @@ from discretion.learning.policy import Policy
 from discretion.learning.report import Report
 from discretion.learning.trajectories import IntArray
 from discretion.privacy import events
-from discretion.tables import drawn, draws, releases, trainings
+from discretion.tables import datasets, drawn, draws, releases, trainings
 
 QUEUED: Final = "queued"
 RUNNING: Final = "running"
@@ -62,6 +62,32 @@ def waiting(connection: sa.Connection, *, at: datetime) -> bool:
     return connection.execute(sa.select(sa.exists().where(_claimable(at)))).scalar_one()
 
 
+def _in_turn(at: datetime, without: Collection[str]) -> sa.Select[Any]:
+    """What was charged and left comes first; then the population that was served longest ago, or never, and the oldest
+    of its trainings: however many one population asks for, it keeps no other waiting for more than one of them."""
+    served = (
+        sa.select(datasets.c.population, sa.func.max(trainings.c.started_at).label("last"))
+        .join(trainings, trainings.c.dataset == datasets.c.id)
+        .group_by(datasets.c.population)
+        .subquery()
+    )
+    return (
+        sa.select(trainings)
+        .join(datasets, datasets.c.id == trainings.c.dataset)
+        .join(served, served.c.population == datasets.c.population)
+        .where(_claimable(at) & trainings.c.id.not_in(list(without)))
+        .order_by(
+            trainings.c.state == QUEUED, sa.func.coalesce(served.c.last, ""), trainings.c.created_at, trainings.c.id
+        )
+        .limit(1)
+    )
+
+
+def upcoming(connection: sa.Connection, *, at: datetime, without: Collection[str]) -> Any:
+    """The row whose turn it is, None if there is none; a look that takes no lock."""
+    return connection.execute(_in_turn(at, without)).one_or_none()
+
+
 def claim(
     connection: sa.Connection,
     *,
@@ -70,15 +96,17 @@ def claim(
     lease: timedelta,
     fit: Callable[[str, Dataset, str], None] = lambda training, dataset, request: None,
     without: Collection[str] = (),
+    only: str | None = None,
 ) -> Claim | None:
-    """The oldest training that waits, or whose worker is gone; charged if it was never charged.
+    """The training whose turn it is, or `only` that one; charged if it was never charged.
 
     `fit` raises if this worker could not carry it out, and the ledger it is charged to is checked: then the caller's
     transaction ends, and nothing was spent.
     """
-    wanted = _claimable(at) & trainings.c.id.not_in(list(without))
-    oldest = trainings.select().where(wanted).order_by(trainings.c.created_at, trainings.c.id).limit(1)
-    found = connection.execute(oldest.with_for_update(skip_locked=True, key_share=True)).one_or_none()
+    turn = _in_turn(at, without)
+    turn = turn if only is None else turn.where(trainings.c.id == only)
+    locked = turn.with_for_update(skip_locked=True, key_share=True, of=trainings)
+    found = connection.execute(locked).one_or_none()
     if found is None:
         return None
     here = trainings.c.id == found.id

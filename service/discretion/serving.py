@@ -16,9 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import uvicorn
 
@@ -182,8 +183,35 @@ def _listen(found: Settings) -> socket.socket:
     return listening
 
 
+class _Ending(Protocol):
+    """Who says that the end has come: the API's server, or nobody but a signal."""
+
+    should_exit: bool
+
+
+@dataclass
+class _Told:
+    should_exit: bool = False
+
+
+def crew(found: Settings) -> None:
+    """Several workers and no API, until SIGTERM or SIGINT."""
+    told, refused = _Told(), threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        told.should_exit = True
+
+    for wanted in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(wanted, stop)
+    with _workers(found, told, refused):
+        while not told.should_exit:
+            time.sleep(0.1)
+    if refused.is_set():
+        sys.exit(1)
+
+
 @contextmanager
-def _workers(found: Settings, server: uvicorn.Server, refused: threading.Event) -> Iterator[None]:
+def _workers(found: Settings, server: _Ending, refused: threading.Event) -> Iterator[None]:
     """Worker processes, each started again if it dies; one that leaves on purpose takes the service with it."""
     leaving = threading.Event()
     keepers = [threading.Thread(target=_keep, args=(leaving, server, refused)) for _ in range(found.workers)]
@@ -197,7 +225,7 @@ def _workers(found: Settings, server: uvicorn.Server, refused: threading.Event) 
             keeper.join()
 
 
-def _keep(leaving: threading.Event, server: uvicorn.Server, refused: threading.Event) -> None:
+def _keep(leaving: threading.Event, server: _Ending, refused: threading.Event) -> None:
     while not leaving.is_set():
         # By its number: a worker that starts after this process has ended could not tell whose child it was.
         worker = subprocess.Popen([sys.executable, "-m", "discretion", "work", "--with-parent", str(os.getpid())])

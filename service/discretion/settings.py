@@ -5,23 +5,27 @@ not known is refused: a misspelt setting that is silently ignored is how a servi
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from discretion import errors, oidc
 
 _PREFIX: Final = "DISCRETION_"
 _FILE: Final = "_FILE"
 _SECRETS: Final = ("DATABASE_URL", "SIGNING_KEY", "METRICS_TOKEN", "S3_ACCESS_KEY", "S3_SECRET_KEY")
-_PATHS: Final = ("WORK", "STORE_KEY_FILE", "S3_CA_FILE")
+_TLS: Final = ("CLUSTER_CA_FILE", "CLUSTER_CERTIFICATE_FILE", "CLUSTER_KEY_FILE")
+_PATHS: Final = ("WORK", "STORE_KEY_FILE", "S3_CA_FILE", *_TLS)
 _SHORTEST_TOKEN: Final = 24
 
 # name: (default, least, most, what it means)
 _NUMBERS: Final = {
     "PORT": (8000, 0, 65535, "the port to listen on; 0 takes a free one"),
-    "WORKERS": (1, 0, 64, "trainings that `discretion serve` runs at once"),
+    "WORKERS": (1, 0, 64, "trainings that one `discretion serve` or `discretion work` runs at once"),
+    "TRAINING_MEGABYTES": (0, 0, 100_000_000, "memory of one training; 0 is what the machine has"),
     "LEASE_SECONDS": (15, 2, 3600, "how long after a worker's death its training is taken over"),
     "REQUESTS_PER_SECOND": (200, 1, 1_000_000, "of one key, before it is told to wait"),
     "MAX_BODY_MEGABYTES": (32, 1, 1024, "of a JSON request"),
@@ -34,8 +38,26 @@ _CHOICES: Final = {
     "LOG_FORMAT": ("text", ("json",), "lines for people, or one JSON object a line"),
     "MIGRATE": ("true", ("false",), "whether `discretion serve` brings the database up to its own version"),
 }
-_NAMES: Final = ("DATA", "HOST", "STORE", "HEADS", *_PATHS, *_NUMBERS, *_CHOICES, *_SECRETS, *oidc.NAMES)
+_NAMES: Final = ("DATA", "HOST", "STORE", "HEADS", "CLUSTER", *_PATHS, *_NUMBERS, *_CHOICES, *_SECRETS, *oidc.NAMES)
 _CLIENT: Final = ("URL", "TOKEN", "TOKEN" + _FILE)  # of commands that speak to a service; the service itself has no use
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where sums are made instead of in the training's own process, and what this machine shows there."""
+
+    address: str  # of the scheduler
+    ca_file: Path
+    certificate_file: Path
+    key_file: Path
+
+    @property
+    def host(self) -> str:
+        return str(urlsplit(self.address).hostname)
+
+    @property
+    def port(self) -> int:
+        return int(urlsplit(self.address).port or 0)
 
 
 @dataclass(frozen=True)
@@ -54,6 +76,7 @@ class Settings:
     host: str
     port: int
     workers: int
+    training_megabytes: int
     lease_seconds: int
     requests_per_second: int
     max_body_megabytes: int
@@ -63,6 +86,7 @@ class Settings:
     log_format: str
     migrates: bool
     provider: oidc.Oidc | None = None  # of identities, beside API keys
+    cluster: Cluster | None = None  # None: Dask is not even imported
 
     @property
     def datasets(self) -> Path:
@@ -97,10 +121,27 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         metrics_token=token,
         host=environment.get(_PREFIX + "HOST") or "127.0.0.1",
         provider=oidc.read({name: environment.get(_PREFIX + name, "") for name in oidc.NAMES}),
+        cluster=_cluster(environment),
         log_format=_choice(environment, "LOG_FORMAT"),
         migrates=_choice(environment, "MIGRATE") == "true",
         **{name.lower(): _number(environment, name) for name in _NUMBERS},
     )
+
+
+def _cluster(environment: Mapping[str, str]) -> Cluster | None:
+    """All of it or nothing: sums that fell back on plain TCP would show patients' totals to the network."""
+    address, files = environment.get(_PREFIX + "CLUSTER"), [_path(environment, name) for name in _TLS]
+    named = [file for file in files if file is not None]
+    if not address and not named:
+        return None
+    if not re.fullmatch(r"tls://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\]):[1-9][0-9]{0,4}", address or ""):
+        raise errors.InvalidSetting(f"{_PREFIX}CLUSTER must be tls://host:port, the address of Dask's scheduler.")
+    if len(named) < len(_TLS):
+        raise errors.InvalidSetting(
+            f"{_PREFIX}CLUSTER needs the cluster's authority and this machine's certificate and key: set "
+            f"{', '.join(_PREFIX + name for name in _TLS)}."
+        )
+    return Cluster(str(address), *named)
 
 
 def _folder(environment: Mapping[str, str], name: str) -> Path | None:

@@ -15,6 +15,7 @@ import contextlib
 import json
 import logging
 import os
+import resource
 import signal
 import time
 from collections.abc import Sequence
@@ -35,11 +36,13 @@ from discretion import (
     evaluations,
     heads,
     ledger,
+    memory,
     processes,
     requests,
     runs,
     shelves,
     signing,
+    summing,
     trainings,
 )
 from discretion.catalogue import Dataset
@@ -62,7 +65,17 @@ _LOOK: Final = 0.05  # seconds between looks at the child
 _PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when it is told to stop
 _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that it could not carry out
 
-_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED = range(5)  # how a child ends
+_CHECK: Final = 60.0  # seconds that a cluster has to be found fit
+
+# How a child ends. What is said of the last four is about machines: no record can bring them about.
+_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED, _NO_STORE, _NO_CLUSTER, _NO_MEMORY, _OTHER_CLUSTER = range(9)
+_AWAY_FOR_NOW: Final = (_KILLED, _NO_STORE, _NO_CLUSTER)  # an attempt each, so that it ends if it is always so
+_WORDS: Final = {
+    _NO_STORE: "the store does not answer here or on a machine of the cluster",
+    _NO_CLUSTER: "the cluster does not answer or has lost a sum",
+    _NO_MEMORY: "there is too little memory here or on a machine of the cluster",
+    _OTHER_CLUSTER: "the cluster is not what it was when it was checked",
+}
 
 
 class _Stop(BaseException):
@@ -123,6 +136,9 @@ class Worker:
             if not runs.waiting(connection, at=database.clock(connection)):
                 return None
         self._unfit = {training: until for training, until in self._unfit.items() if until > time.monotonic()}
+        only = None
+        if self._settings.cluster is not None and (only := self._suited()) is None:
+            return None
         try:
             with database.transaction(self._engine) as connection:
                 held = runs.claim(
@@ -132,11 +148,28 @@ class Worker:
                     lease=self._lease,
                     fit=self._check_fit,
                     without=self._unfit,
+                    only=only,
                 )
         except errors.Refusal as refusal:
             _log.error("A training is left waiting: %s", refusal)
             return None
         return held if held is None or self._told(held) else None
+
+    def _suited(self) -> str | None:
+        """The training whose turn it is, if the cluster can make its sums. That takes seconds and threads, so it is
+        asked before the transaction, in another process. What is charged already is tried: or it would never end."""
+        with database.snapshot(self._engine) as connection:
+            found = runs.upcoming(connection, at=database.clock(connection), without=self._unfit)
+            if found is None or found.state != runs.QUEUED:
+                return None if found is None else str(found.id)
+            dataset = catalogue.stored(connection, found.dataset)
+        self._engine.dispose()
+        words = processes.apart(lambda: summing.check(self._settings, dataset, found.request), _CHECK)
+        if words is None:
+            return str(found.id)
+        _log.error("A training is left waiting: %s", words)
+        self._unfit[found.id] = time.monotonic() + _UNFIT
+        return None
 
     def _told(self, held: Claim) -> bool:
         """That it was charged is put where no restore can take it back, before a patient's row is opened."""
@@ -160,7 +193,7 @@ class Worker:
         heads.refuse_rolled_back(self._engine, self._settings.heads)
         with contextlib.closing(shelves.opened(self._settings)) as shelf:
             datasets.units(shelf.place(str(dataset.folder)))
-        requests.asked(dataset, json.loads(request), ready=False)
+        memory.check(requests.asked(dataset, json.loads(request), ready=False), self._settings)
         del self._unfit[training]
 
     def _attend(self, held: Claim) -> None:
@@ -184,9 +217,11 @@ class Worker:
         try:
             ended = self._watch(child, held, usual)
             _end(child)
-            if ended == _FAILED:
+            if ended in _WORDS:
+                _log.warning("Training %s breaks off because %s.", held.training, _WORDS[ended])
+            if ended in (_FAILED, _NO_MEMORY, _OTHER_CLUSTER):
                 self._fail(held, usual, begun)
-            elif ended in (_STOPPED, _KILLED):
+            elif ended == _STOPPED or ended in _AWAY_FOR_NOW:
                 with database.transaction(self._engine) as connection:
                     runs.let_go(connection, held, at=database.clock(connection), told=ended == _STOPPED)
         except errors.LeaseLost:
@@ -267,22 +302,29 @@ def _end(child: int) -> None:
 # --- the child ---------------------------------------------------------------------------------------------------
 
 
+_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (_Stop, _STOPPED),
+    (errors.LeaseLost, _LOST),
+    (sa.exc.OperationalError, _KILLED),
+    (errors.StoreUnavailable, _NO_STORE),
+    (errors.ClusterUnavailable, _NO_CLUSTER),
+    (errors.ClusterUnfit, _OTHER_CLUSTER),
+    (MemoryError, _NO_MEMORY),
+)
+
+
 def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
     """Everything that touches a patient's row happens below, and nothing but a number comes out."""
     code = _FAILED
     try:
         processes.die_with_parent(parent)
         _silence()
+        if found.training_megabytes:  # what is set is kept to: other trainings on this machine rely on it
+            resource.setrlimit(resource.RLIMIT_DATA, (memory.limit(found),) * 2)
         signal.signal(signal.SIGTERM, _stop_between_draws)
         code = _learn(found, held, begun)
-    except _Stop:
-        code = _STOPPED
-    except errors.LeaseLost:
-        code = _LOST
-    except (sa.exc.OperationalError, errors.StoreUnavailable):  # away: the next run goes on, or finds that it must not
-        code = _KILLED  # which counts as an attempt, so that it ends if it is always away
-    except BaseException:  # its text may quote a record, so nobody hears it
-        code = _FAILED
+    except BaseException as trouble:  # its text may quote a record, so nobody hears it
+        code = next((code for kind, code in _CODES if isinstance(trouble, kind)), _FAILED)
     finally:
         os._exit(code)
 
@@ -332,10 +374,10 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
         judged = None if asked.judged is None else evaluations.judged(connection, asked)
         patients = None if asked.judged is None else evaluations.patients(connection, dataset, asked)
     trajectories = asked.read(datasets.load(shelves.opened(found).place(str(dataset.folder)), asked.schema))
-    curator = Curator(trajectories, Rho(paid.rho).exact, _Journal(engine, held))
     key = signing.current(found)
     made: Policy | Report
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), summing.of(found, dataset) as totals:
+        curator = Curator(trajectories, Rho(paid.rho).exact, _Journal(engine, held), totals)
         if judged is not None and patients is not None:
             made = evaluations.judge(curator, asked, judged, patients, held.training)
             certificate = evaluations.certify(made, asked, curator.log, paid, key)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from fastapi.responses import Response
 
-from discretion import audit, catalogue, evaluations, requests, signing, trainings
+from discretion import audit, catalogue, evaluations, memory, requests, signing, trainings
 from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.api.policies import page_document
@@ -37,6 +37,7 @@ def make_plan(body: bodies.NewEvaluation, caller: Caller, service: Running) -> A
     dataset, request = _asked(service, caller, body)
     with service.reading() as connection:
         asked = requests.asked(dataset, request)
+        memory.check(asked, service.settings)
         patients = evaluations.patients(connection, dataset, asked)
         left = budget_left(connection, dataset, caller)
     found = {"dataset": dataset.id, "patients": patients, "evaluations_left": left.nano // asked.cost.nano}

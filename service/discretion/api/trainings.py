@@ -11,7 +11,7 @@ from fastapi import Header, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from discretion import audit, catalogue, certificates, errors, ledger, requests, runs, trainings
+from discretion import audit, catalogue, certificates, errors, ledger, memory, requests, runs, trainings
 from discretion.api import auth, bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.api.populations import epsilon
@@ -43,6 +43,7 @@ def make_plan(body: bodies.NewPlan, caller: Caller, service: Running) -> Any:
     """What a training would do and cost. Reads no patient's row, costs nothing."""
     with service.reading() as connection:
         dataset, asked = read_request(connection, caller, body)
+        memory.check(asked, service.settings)
         left = budget_left(connection, dataset, caller)
     visiting = forecast.visiting_of(body.visiting, asked.schema, asked.parameters)
     expected = forecast.forecast(asked.schema, asked.units, asked.privacy, asked.parameters, visiting)
@@ -119,6 +120,8 @@ def _submit(
         # What was accepted once is answered again, whatever has become of the dataset since.
         again = trainings.submitted(connection, caller.id, key) is not None
         asked = requests.asked(found, request, ready=not again)
+        if not again:
+            memory.check(asked, service.settings)
         grant = catalogue.own_grant(connection, found.id, caller.id)
     with service.writing() as connection:
         made = trainings.submit(

@@ -68,14 +68,17 @@ def work(
         int | None, typer.Option("--with-parent", help="The process that started this: end when it ends.")
     ] = None,
 ) -> None:
-    """Run trainings; any number of workers on any number of hosts share one database and store."""
+    """Run trainings, DISCRETION_WORKERS at once; any number of hosts share one database and store."""
     serving.harden()
     if with_parent is not None:
         processes.die_with_parent(with_parent)
     with terminal.told(), _damage():
         found = settings.read()
         logs.configure(found.log_format)
-        worker.Worker(found).run()
+        if found.workers > 1 and with_parent is None:
+            serving.crew(found)
+        else:
+            worker.Worker(found).run()
 
 
 @app.command()

@@ -14,7 +14,7 @@ numbers it holds, the bounds hold.
 import copy
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Protocol
@@ -146,11 +146,21 @@ class Journal(Protocol):
     def record(self, first: int, values: Sequence[IntArray]) -> None: ...
 
 
+Summing = Callable[[Sequence[sums.Statistic], Trajectories], list[IntArray]]
+
+
 class Curator:
     """Holds the trajectories and an allowance of ρ; answers until the allowance is spent."""
 
-    def __init__(self, trajectories: Trajectories, allowance: Fraction, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        trajectories: Trajectories,
+        allowance: Fraction,
+        journal: Journal | None = None,
+        summing: Summing = sums.totals,  # or the same integers from elsewhere
+    ) -> None:
         self._trajectories = trajectories
+        self._summing = summing
         self._journal = journal
         self._allowance = _exact(allowance)
         self._events: list[events.Event] = []
@@ -192,7 +202,7 @@ class Curator:
 
     def _totals(self, queries: Sequence[Query]) -> list[IntArray]:
         with np.errstate(all="ignore"):  # a warning that depends on a record would be a message about it
-            return sums.totals([query.statistic for query in queries], self._trajectories)
+            return self._summing([query.statistic for query in queries], self._trajectories)
 
     def _drawn(self, totals: Sequence[IntArray], asked: Sequence[events.Event]) -> list[Answer]:
         for total, event in zip(totals, asked, strict=True):

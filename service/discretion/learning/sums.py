@@ -44,11 +44,20 @@ class Statistic(Protocol):
 
 def totals(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[IntArray]:
     """The exact sums, in one pass over the blocks."""
-    partials = [statistic.partial() for statistic in statistics]
+    return finished(statistics, partials(statistics, trajectories))
+
+
+def partials(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[IntArray]:
+    """What the blocks contribute; partials of other blocks simply add, wherever they were made."""
+    made = [statistic.partial() for statistic in statistics]
     for block in trajectories.bounded():
-        for statistic, partial in zip(statistics, partials, strict=True):
+        for statistic, partial in zip(statistics, made, strict=True):
             statistic.add(block, trajectories.units, partial)
-    return [statistic.finish(partial) for statistic, partial in zip(statistics, partials, strict=True)]
+    return made
+
+
+def finished(statistics: Sequence[Statistic], made: Sequence[IntArray]) -> list[IntArray]:
+    return [statistic.finish(partial) for statistic, partial in zip(statistics, made, strict=True)]
 
 
 def whole(values: FloatArray, most: float) -> FloatArray:

@@ -1,0 +1,234 @@
+"""Two hosts, a cluster over both, and everything that can be lost: each training ends, was charged once, and made the
+integers it would have made.
+
+Here are PostgreSQL, the store, the scheduler and a machine; there, at the other end of a cable, the worker that trains
+and another machine. In the middle of a sum, or between two, a machine or the scheduler is killed or the cable is pulled
+for ten seconds. What the sums came to is written down by `tests.summed` before noise is added, in these races alone.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from tests import buckets, clusters, dying, hosts, services
+
+from benchmarks.service import _postgres
+from discretion import catalogue, database, datasets, requests, runs, sealing, settings, shelves, tables
+from discretion.learning import learners, sums
+from discretion.learning.curator import Curator
+from discretion.learning.trajectories import IntArray, Trajectories
+
+SUMMARY: Final = Path(__file__).with_suffix(".json")
+_CUT: Final = 10.0  # seconds without a cable
+_AWAY: Final = 3.0  # seconds until somebody has started what was killed
+_PAUSE: Final = 4.0  # seconds between two sums
+_PORT: Final = 8786
+_LONG: Final = 600.0
+
+Race = tuple[str, str]  # what is lost, and when
+WHAT: Final = ("a machine here", "a machine there", "the cable for 10 s", "the scheduler", "the scheduler, for good")
+WHEN: Final = ("in the middle of a sum", "between two sums")
+
+
+@dataclass
+class Stage:
+    folder: Path
+    other: hosts.Other
+    cluster: clusters.Cluster
+    queue: dying.Queue
+    url: str  # of the database, from there
+    reference: str = ""
+    dataset: str = ""
+    parts: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def watched(self) -> dict[str, str]:
+        return {"SUMMED": str(self.folder), "SLOWLY": "0.1", "PAUSE": str(_PAUSE)}
+
+    def start(self, part: str) -> None:
+        there = self.other.prefix if part.endswith("there") else ()
+        what = "schedule" if part == "the scheduler" else "work"
+        self.parts[part] = self.cluster.start(what, there, "tests.summed", self.watched, host=hosts.HERE)
+
+    def lose(self, what: str) -> None:
+        if what.startswith("the cable"):
+            self.other.pull()
+            time.sleep(_CUT)
+            self.other.plug()
+            return
+        part = what.removesuffix(", for good")
+        clusters.kill(self.parts[part])
+        if part == what:
+            time.sleep(_AWAY)
+            self.start(part)
+
+    @contextlib.contextmanager
+    def worker(self) -> Iterator[None]:
+        environment = services.environment(self.queue.folder, self.url, **self.cluster.settings) | self.watched
+        with (self.folder / "worker.log").open("ab") as log:
+            command = [*self.other.prefix, sys.executable, "-m", "tests.summed", "work"]
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "worker.log").read_text()
+
+    def race(self, what: str, when: str) -> dict[str, Any]:
+        """One training, and what became of it."""
+        (self.folder / "sums").unlink(missing_ok=True)
+        broken, began = self.log.count("breaks off"), time.monotonic()
+        training = self.queue.training(self.dataset)
+        wanted = 1 if when == WHEN[0] else 2  # lines: the first sum begins, and comes to something
+        services.wait_until(lambda: len(clusters.sums(self.folder)) >= wanted, _LONG)
+        time.sleep(0.7)
+        self.lose(what)
+        if what.endswith("for good"):
+            services.wait_until(lambda: self.log.count("breaks off") > broken, _LONG)
+            self._exhaust(training)
+        ended = self.queue.ended(training, _LONG)
+        if what.endswith("for good"):
+            self.start("the scheduler")
+        self.queue.check_charged_once(training)
+        return {
+            "lost": what,
+            "when": when,
+            "state": ended.state,
+            "code": ended.code,
+            "charges": sum(row.kind == "charge" for row in self.queue.rows(tables.ledger, training)),
+            "runs": None if what.endswith("for good") else ended.attempts,  # or set by `_exhaust`
+            "sums": len(self._sums()),
+            "same_integers": self._same(),
+            "seconds": round(time.monotonic() - began),
+        }
+
+    def _exhaust(self, training: str) -> None:
+        """As if it had been tried as often as it may; all ten take as many minutes."""
+        services.wait_until(lambda: self.queue.row(training).lease_until is not None)
+        self.queue.change(training, attempts=10)
+
+    def _sums(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for number, made in clusters.sums(self.folder):
+            if made != "begins":
+                found.setdefault(number, set()).add(made)
+        return found
+
+    def _same(self) -> bool:
+        """Every sum came to one thing however often it was made, and the first, which depends on no noise, to ours."""
+        found = list(self._sums().values())
+        return all(len(each) == 1 for each in found) and found[:1] in ([], [{self.reference}])
+
+
+def _in_process(queue: dying.Queue, dataset: str) -> str:
+    """What the first sum comes to in this process."""
+    seen: list[list[IntArray]] = []
+
+    def watched(statistics: Any, trajectories: Trajectories) -> list[IntArray]:
+        seen.append(sums.totals(statistics, trajectories))
+        return [total.copy() for total in seen[-1]]
+
+    with database.snapshot(queue.engine) as connection:
+        found = catalogue.stored(connection, dataset)
+    asked = requests.asked(found, services.APVI)
+    data = datasets.load(shelves.opened(queue.found).place(str(found.folder)), asked.schema)
+    learners.learn(Curator(data, asked.cost.exact, None, watched), asked.privacy, asked.parameters)
+    return hashlib.sha256(b"".join(total.tobytes() for total in seen[0])).hexdigest()
+
+
+@contextlib.contextmanager
+def _stage(folder: Path) -> Iterator[Stage]:
+    """Everything of both hosts, with the doors through which there sees here."""
+    (folder / "keys").write_text(sealing.new_key().hex())
+    (folder / "moto-log").mkdir()
+    with hosts.other() as other, _postgres() as local, buckets.serve(folder / "moto-log") as store:
+        path = Path(parse_qs(urlsplit(local).query)["host"][0]) / ".s.PGSQL.5432"
+        doors = [buckets.Gate(lambda: _unix(path), hosts.HERE), buckets.Gate(lambda: _tcp(store.port), hosts.HERE)]
+        places = store.settings(store.bucket(), doors[1].url) | {"store_key_file": folder / "keys"}
+        (folder / "cluster").mkdir()
+        tls = clusters.certificates(folder / "cluster" / "tls")
+        running = clusters.Cluster(folder / "cluster", {"cluster": f"tls://{hosts.HERE}:{_PORT}"} | tls | places)
+        (folder / "queue").mkdir()
+        queue = dying.Queue(folder / "queue", local)
+        queue.found = settings.read(queue.environment(**running.settings))
+        user = urlsplit(local).username or "postgres"
+        there = f"postgresql://{user}@{hosts.HERE}:{doors[0].port}{urlsplit(local).path}"
+        stage = Stage(folder, other, running, queue, there)
+        try:
+            datasets._BLOCK = 2**10  # type: ignore[misc]
+            stage.dataset = queue.dataset(units=300)
+            stage.reference = _in_process(queue, stage.dataset)
+            for part in ("the scheduler", "a machine here", "a machine there"):
+                stage.start(part)
+            running.ready(2)
+            with stage.worker():
+                yield stage
+        finally:
+            running.stop()
+            queue.close()
+            for door in doors:
+                door.shut()
+
+
+def _unix(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    made.connect(str(path))
+    return made
+
+
+def _tcp(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port))
+
+
+def races(wanted: list[Race]) -> list[dict[str, Any]]:
+    """On the first host, which the caller must be on."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)  # PostgreSQL is somebody else
+        with _stage(Path(name)) as stage:
+            found = []
+            for what, when in wanted:
+                found.append(stage.race(what, when))
+                print(json.dumps(found[-1]), flush=True)
+    return found
+
+
+def holds(found: list[dict[str, Any]]) -> bool:
+    """For good or not: ended, charged once, the same integers; released unless the cluster never came back."""
+    ended = all(race["charges"] == 1 and race["same_integers"] for race in found)
+    return ended and all((race["state"] == runs.FAILED) == race["lost"].endswith("for good") for race in found)
+
+
+def run(rounds: int, summary: Path | None) -> bool:
+    """Every race so many times, or only two of them."""
+    if (why := hosts.missing()) is not None:
+        print(f"not run: {why}")
+        return True
+    wanted = [(what, when) for _ in range(rounds) for what in WHAT for when in WHEN]
+    wanted = wanted or [("a machine there", WHEN[0]), ("the scheduler", WHEN[1])]
+    done = subprocess.run(
+        hosts.command("benchmarks.evidence.cluster", json.dumps(wanted)), check=True, capture_output=True, text=True
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    if summary is not None:
+        summary.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    return len(found) == len(wanted) and holds(found)
+
+
+if __name__ == "__main__":
+    sys.exit(not holds(races([(what, when) for what, when in json.loads(sys.argv[1])])))

@@ -1,0 +1,288 @@
+"""Sums on a hospital's own cluster: Dask runs `shares` on its machines, and this room asks for them.
+
+What comes back are integers, added up on the way in a tree, so any partition of the blocks gives the same. They carry
+no noise yet: scheduler and machines are inside the curator's boundary, reached by TLS with certificates of one own
+authority. Noise is drawn where the curator is, and nowhere here.
+
+Dask sees to machines that are lost: until a sum is back nothing was drawn, so a share that is made twice is drawn
+once. Scheduler and machines are started by `hosting`, which turns off whatever of Dask would write a value anywhere.
+
+Only who has the setting imports this room.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import socket
+import ssl
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import dask
+import distributed
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
+
+from discretion import datasets, errors, shares, shelves
+from discretion.learning import sums
+from discretion.learning.trajectories import IntArray, Trajectories
+from discretion.privacy import tokens
+from discretion.settings import Cluster, Settings
+
+_PATIENCE: Final = 10.0  # seconds to answer
+_AWAY: Final = 60.0  # seconds that a training, which is charged, waits for a scheduler that is away
+_LOOK: Final = 1.0
+_EACH: Final = 4  # shares of a machine: one that is lost takes that much less with it
+_ARITY: Final = 2  # sums that become one at a time: as many lie side by side in a machine's memory
+_NO_MACHINES: Final = 60  # seconds that a sum waits for a machine
+_MEGABYTE: Final = 2**20
+
+# Of everybody: the same on every machine, whatever a file or the environment says about Dask there.
+QUIET: Final = {
+    "distributed.comm.require-encryption": True,
+    "distributed.comm.timeouts.connect": "10s",
+    "distributed.comm.timeouts.tcp": "40s",  # a line that is cut for less goes on where it was
+    "distributed.scheduler.http.routes": [],
+    "distributed.scheduler.worker-ttl": "60s",
+    "distributed.scheduler.no-workers-timeout": f"{_NO_MACHINES}s",
+    "distributed.scheduler.allowed-failures": 10,  # machines that a share may take down before it is given up
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.target": False,  # nothing is spilled to a disk
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.admin.pdb-on-err": False,
+}
+_GONE: Final = (
+    CommClosedError,
+    KilledWorker,
+    NoValidWorkerError,
+    NoWorkerError,
+    OSError,
+    asyncio.CancelledError,
+    concurrent.futures.CancelledError,
+    TimeoutError,
+)
+
+
+def security(found: Cluster) -> distributed.Security:
+    files = {"tls_ca_file": str(found.ca_file)}
+    for role in ("client", "scheduler", "worker"):
+        files |= {f"tls_{role}_cert": str(found.certificate_file), f"tls_{role}_key": str(found.key_file)}
+    return distributed.Security(require_encryption=True, **files)
+
+
+def configured(found: Settings) -> Cluster:
+    if found.cluster is None:
+        raise errors.InvalidSetting("DISCRETION_CLUSTER is not set: there is no cluster.")
+    return found.cluster
+
+
+# --- sums --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A line to the cluster, for one training."""
+
+    client: distributed.Client
+    dataset: str
+    blocks: int
+
+    def totals(self, statistics: Sequence[sums.Statistic], trajectories: Trajectories) -> list[IntArray]:
+        """What `sums.totals` gives, made elsewhere."""
+        whole = shares.Share(
+            self.dataset, trajectories.schema, trajectories.first, trajectories.units, (), tuple(statistics)
+        )
+        expected = [statistic.partial() for statistic in statistics]
+        try:
+            made = self._made(whole, sum(each.nbytes for each in expected))
+        except _GONE as gone:
+            raise errors.ClusterUnavailable("The cluster was lost in the middle of a sum.") from gone
+        except Exception as other:  # shares raise nothing: whoever ran them was another program
+            raise errors.ClusterUnfit("The cluster cannot run what it was asked to.") from other
+        if isinstance(made, int):
+            raise _failure(made)
+        alike = len(made) == len(expected) and all(
+            (each.shape, each.dtype) == (wanted.shape, wanted.dtype)
+            for each, wanted in zip(made, expected, strict=True)
+        )
+        if not alike:
+            raise errors.ClusterUnfit("What came back from the cluster are not the sums that were asked for.")
+        return sums.finished(statistics, made)
+
+    def _made(self, whole: shares.Share, size: int) -> shares.Made:
+        machines = max(1, len(self.client.nthreads()))
+        count = min(self.blocks, machines * (1 if size > shares.LARGE else _EACH))
+        name = tokens.identifier("sum")  # keys are written to Dask's log, and say nothing
+        level = [
+            self.client.submit(
+                shares.add,
+                replace(whole, blocks=tuple(range(index, self.blocks, count))).packed(),
+                key=f"{name}-0-{index}",
+                pure=False,
+            )
+            for index in range(count)
+        ]
+        height = 0
+        while len(level) > 1:
+            height += 1
+            level = [
+                self.client.submit(
+                    shares.together, *level[start : start + _ARITY], key=f"{name}-{height}-{start}", pure=False
+                )
+                for start in range(0, len(level), _ARITY)
+            ]
+        return level[0].result()
+
+
+def _failure(code: int) -> Exception:
+    if code == shares.NO_STORE:
+        return errors.StoreUnavailable("A machine of the cluster could not read the store.")
+    if code == shares.NO_MEMORY:
+        return MemoryError("A machine of the cluster has too little memory.")
+    return RuntimeError("A sum failed on the cluster.")
+
+
+@contextmanager
+def engine(found: Settings, dataset: str) -> Iterator[Engine]:
+    with contextlib.closing(shelves.opened(found)) as shelf:
+        blocks = datasets.blocks(shelf.place(dataset))
+    _await(configured(found))
+    with _connected(configured(found)) as client:
+        yield Engine(client, dataset, blocks)
+
+
+def _await(found: Cluster) -> None:
+    end = time.monotonic() + _AWAY
+    while True:
+        try:
+            return _knock(found)
+        except errors.ClusterUnavailable:
+            if time.monotonic() > end:
+                raise
+        time.sleep(_LOOK)
+
+
+@contextmanager
+def _connected(found: Cluster) -> Iterator[distributed.Client]:
+    """Dask's own words, here and there, go nowhere: they may quote what they were about."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
+    _knock(found)
+    with dask.config.set(QUIET), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of other versions, which are refused in our own words
+        try:
+            client = distributed.Client(
+                found.address,
+                security=security(found),
+                timeout=_PATIENCE,
+                set_as_default=False,
+            )
+        except (*_GONE, ValueError) as gone:
+            raise errors.ClusterUnavailable(_no_answer(found)) from gone
+        try:
+            yield client
+        finally:
+            with contextlib.suppress(Exception):
+                client.close(timeout=2)
+
+
+# --- asked before anything is charged ----------------------------------------------------------------------------
+
+
+def check(found: Settings, dataset: str | None = None, need: int = 0) -> str:
+    """Whether a training would get its sums, and what to do if not; `need` in bytes, of one machine."""
+    with _connected(configured(found)) as client:
+        try:
+            return _examined(client, dataset, need)
+        except _GONE as gone:
+            raise errors.ClusterUnavailable("The cluster broke off while it was being checked; try again.") from gone
+
+
+def _examined(client: distributed.Client, dataset: str | None, need: int) -> str:
+    """The scheduler first: an answer of a machine that has other software cannot even be read."""
+    _same(client, "scheduler", [_answer(partial(client.run_on_scheduler, shares.versions))])
+    machines = client.scheduler_info(n_workers=-1)["workers"]
+    if not machines:
+        raise errors.ClusterUnfit("The cluster has no machine; start some: discretion cluster work")
+    _same(client, "machine", list(_answer(partial(client.run, shares.versions)).values()))
+    if not _answer(partial(client.run_on_scheduler, is_quiet)) or not all(
+        _answer(partial(client.run, is_quiet)).values()
+    ):
+        raise errors.ClusterUnfit(
+            "Dask's dashboard, spilling or profiling is on in the cluster; start it by `discretion cluster`."
+        )
+    for words in _answer(partial(client.run, shares.why_not, dataset)).values():
+        if words is not None:
+            raise errors.ClusterUnfit(f"A machine of the cluster cannot read the store: {words}")
+    least = min(machine["memory_limit"] or 0 for machine in machines.values())
+    if least < need:
+        raise errors.ClusterUnfit(
+            f"A machine of the cluster has {least // _MEGABYTE} MB and needs {-(-need // _MEGABYTE)}; "
+            "give it more (DISCRETION_TRAINING_MEGABYTES there says how much it may take)."
+        )
+    return f"{len(machines)} machines with {least // _MEGABYTE} MB or more can make sums."
+
+
+def is_quiet() -> bool:
+    return all(dask.config.get(name, None) == value for name, value in QUIET.items())
+
+
+def _answer(ask: Any) -> Any:
+    """Software that does not know what it is asked is other software."""
+    try:
+        return ask()
+    except _GONE:
+        raise
+    except Exception:
+        raise errors.ClusterUnfit(
+            "The cluster cannot run this version of Discretion; install the same there and start it again."
+        ) from None
+
+
+def _same(client: distributed.Client, who: str, found: Sequence[dict[str, str]]) -> None:
+    ours = shares.versions()
+    for theirs in found:
+        for name in ours:
+            if theirs.get(name) != ours[name]:
+                raise errors.ClusterUnfit(
+                    f"A {who} of the cluster has {name} {theirs.get(name)} and this machine {ours[name]}; "
+                    "install the same there and start it again."
+                )
+
+
+def _no_answer(found: Cluster) -> str:
+    return f"No scheduler answers at {found.address} (DISCRETION_CLUSTER); start it: discretion cluster schedule"
+
+
+def _knock(found: Cluster) -> None:
+    """By hand, because Dask says of most that it has timed out."""
+    try:
+        context = security(found).get_connection_args("client")["ssl_context"]
+    except (OSError, ssl.SSLError, ValueError):
+        raise errors.InvalidSetting(
+            "The files named by DISCRETION_CLUSTER_CA_FILE, _CERTIFICATE_FILE and _KEY_FILE cannot be used: each must "
+            "be readable and PEM, and the key that of the certificate."
+        ) from None
+    try:
+        with (
+            socket.create_connection((found.host, found.port), _PATIENCE) as plain,
+            context.wrap_socket(plain, server_hostname=found.host) as line,
+        ):
+            answered = line.recv(1)  # with TLS 1.3 only this says whether our certificate was taken
+    except ssl.SSLError as refused:
+        raise errors.ClusterUnavailable(
+            f"The scheduler at {found.address} and this machine do not accept each other's certificates "
+            f"({refused.reason}); both must be of the authority in DISCRETION_CLUSTER_CA_FILE, and not have ended."
+        ) from None
+    except OSError:
+        raise errors.ClusterUnavailable(_no_answer(found)) from None
+    if not answered:
+        raise errors.ClusterUnavailable(_no_answer(found))

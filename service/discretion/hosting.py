@@ -1,0 +1,100 @@
+"""The two programs of a cluster: Dask's scheduler, and a machine that makes sums for it.
+
+Both with everything turned off that would write or show a value: no dashboard and no other page, nothing spilled to a
+disk, no profile, no words of a library. TLS always, on both sides, with certificates of one own authority.
+
+A machine makes one sum at a time; start as many as the host has processors. It ends when its scheduler is gone, and
+begins again as soon as there is one.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import tempfile
+import warnings
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import dask
+import distributed
+
+from discretion import cluster, errors, shelves
+from discretion.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+_AGAIN: Final = 1.0  # seconds before a machine looks for its scheduler again
+_DEATH: Final = 15.0  # seconds that it looks each time
+
+
+def schedule(found: Settings) -> None:
+    asyncio.run(_until_told(_schedule(found)))
+
+
+def work(found: Settings, megabytes: int) -> None:
+    shelves.opened(found).close()  # what cannot be meant is refused before anybody relies on this machine
+    asyncio.run(_until_told(_work(found, megabytes)))
+
+
+async def _until_told(run: Coroutine[Any, Any, None]) -> None:
+    task, loop = asyncio.ensure_future(run), asyncio.get_running_loop()
+    for wanted in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(wanted, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _quiet() -> None:
+    dask.config.set(cluster.QUIET)
+    # A complaint of Dask quotes what it was about; that one was made is what the operator needs.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("tornado").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
+    warnings.simplefilter("ignore")  # whether a library warns may depend on a record
+
+
+async def _schedule(found: Settings) -> None:
+    _quiet()
+    named = cluster.configured(found)
+    try:
+        async with distributed.Scheduler(
+            host=found.host,
+            port=named.port,
+            protocol="tls",
+            security=cluster.security(named),
+            dashboard=False,
+            dashboard_address=None,
+        ) as scheduler:
+            _log.info("Scheduling sums on port %d.", named.port)
+            await scheduler.finished()
+    except OSError as trouble:
+        raise errors.InvalidSetting(
+            f"Cannot schedule on {found.host}:{named.port} (DISCRETION_HOST, DISCRETION_CLUSTER): {trouble.strerror}."
+        ) from None
+
+
+async def _work(found: Settings, megabytes: int) -> None:
+    _quiet()
+    named, said = cluster.configured(found), False
+    while True:
+        with (
+            tempfile.TemporaryDirectory(prefix="discretion-cluster-") as empty,
+            contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError, ValueError, RuntimeError),
+        ):
+            async with distributed.Worker(
+                named.address,
+                nthreads=1,
+                memory_limit=megabytes * 2**20,
+                security=cluster.security(named),
+                local_directory=empty,
+                death_timeout=_DEATH,
+                dashboard=False,
+            ) as machine:
+                _log.info("Making sums for %s.", named.address)
+                said = False
+                await machine.finished()
+        if not said:
+            _log.warning("The scheduler at %s does not answer, or refuses this machine; trying again.", named.address)
+        said = True
+        await asyncio.sleep(_AGAIN)

@@ -1,0 +1,103 @@
+"""One share of a sum, as a machine of the cluster makes it: some blocks in, integers out.
+
+What arrives is public: a dataset's name, its schema, which blocks, and the statistics with whatever was released
+before. What opens the data is not sent to anybody: store and master key are those of this machine's own settings, so a
+scheduler, or whoever reads what it passes on, cannot open a block.
+
+Nothing is raised. Dask would write an exception, which may quote a record, to its log and send it on; what went wrong
+is one of a few numbers instead.
+"""
+
+import functools
+import pickle
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+import numpy as np
+
+import discretion
+from discretion import datasets, errors, settings, shelves
+from discretion.learning import sums
+from discretion.learning.trajectories import IntArray, Schema, Trajectories
+
+FAILED, NO_STORE, NO_MEMORY = range(3)  # why there is no sum
+_PACKAGES: Final = ("numpy", "pyarrow", "cryptography", "dask", "distributed")
+
+LARGE: Final = 2**26  # bytes of partial sums, from which on a machine makes only one
+
+Made = list[IntArray] | int
+
+
+@dataclass(frozen=True)
+class Share:
+    """Everything a machine is told."""
+
+    dataset: str  # the name in the store
+    schema: Schema
+    first: int  # the stored position of the first unit that counts
+    units: int
+    blocks: Sequence[int]
+    statistics: Sequence[sums.Statistic]
+
+    def packed(self) -> bytes:
+        """Opaque to the scheduler, which would otherwise unpack it."""
+        return pickle.dumps(self, protocol=5)
+
+
+def add(packed: bytes) -> Made:
+    try:
+        share: Share = pickle.loads(packed)
+        with np.errstate(all="ignore"):  # a warning that depends on a record would be a message about it
+            return sums.partials(share.statistics, _read(share))
+    except (errors.StorageFailed, errors.InvalidSetting):
+        return NO_STORE
+    except MemoryError:
+        return NO_MEMORY
+    except Exception:
+        return FAILED
+
+
+def _read(share: Share) -> Trajectories:
+    stored = datasets.load(_shelf().place(share.dataset), share.schema, share.blocks)
+    return Trajectories(share.schema, share.units, stored.blocks, share.first)
+
+
+@functools.cache
+def _shelf() -> shelves.Shelf:
+    return shelves.opened(settings.read())
+
+
+def together(*parts: Made) -> Made:
+    """The sum of partial sums, which are left as they are: Dask may hand them to another machine as well."""
+    for part in parts:
+        if isinstance(part, int):
+            return part
+    try:
+        return [functools.reduce(np.add, column) for column in zip(*parts, strict=True)]
+    except MemoryError:
+        return NO_MEMORY
+
+
+# --- asked before anything is charged ----------------------------------------------------------------------------
+
+
+def versions() -> dict[str, str]:
+    """What must be the same everywhere for the same integers to come out."""
+    found = {"python": platform.python_version(), "discretion": discretion.__version__, "bytes": sys.byteorder}
+    return found | {name: metadata.version(name) for name in _PACKAGES}
+
+
+def why_not(dataset: str | None) -> str | None:
+    """What keeps this machine from reading a dataset, or from having a store at all, in words without any value."""
+    try:
+        if dataset is None:
+            _shelf().master_keys()
+        else:
+            datasets.units(_shelf().place(dataset))
+    except errors.Refusal as refusal:
+        return str(refusal)
+    return None

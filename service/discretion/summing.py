@@ -1,0 +1,40 @@
+"""Where a training's sums are made: in its own process, or on the cluster that the settings name.
+
+Whoever has no such setting never imports Dask.
+"""
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from discretion import errors, memory, requests
+from discretion.catalogue import Dataset
+from discretion.learning import sums
+from discretion.learning.curator import Summing
+from discretion.settings import Settings
+
+
+@contextmanager
+def of(found: Settings, dataset: Dataset) -> Iterator[Summing]:
+    if found.cluster is None:
+        yield sums.totals
+        return
+    from discretion import cluster
+
+    with cluster.engine(found, str(dataset.folder)) as engine:
+        yield engine.totals
+
+
+def check(found: Settings, dataset: Dataset | None = None, request: str = "") -> str:
+    """Whether the cluster could make the sums, all of a training's or any; before anything is charged."""
+    if found.cluster is None:
+        raise errors.InvalidSetting("DISCRETION_CLUSTER is not set; it names the scheduler: tls://host:8786")
+    if importlib.util.find_spec("distributed") is None:
+        raise errors.InvalidSetting('DISCRETION_CLUSTER needs Dask; install it: pip install "discretion[cluster]"')
+    from discretion import cluster
+
+    if dataset is None:
+        return cluster.check(found)
+    asked = requests.asked(dataset, json.loads(request), ready=False)
+    return cluster.check(found, str(dataset.folder), memory.summing(asked))

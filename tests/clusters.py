@@ -1,0 +1,127 @@
+"""A cluster of our own for the tests: certificates of one authority, a scheduler, machines."""
+
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests import services
+
+_DAY = timedelta(days=1)
+
+
+def certificates(folder: Path, *, ended: bool = False) -> dict[str, Path]:
+    """An authority's certificate, and one of it with its key, as settings name them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    authority, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    issuer, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cluster")]), datetime.now(UTC)
+    end = now - _DAY if ended else now + _DAY
+
+    def certificate(public: ec.EllipticCurvePublicKey, name: x509.Name, ca: bool) -> x509.Certificate:
+        made = x509.CertificateBuilder().subject_name(name).issuer_name(issuer).public_key(public)
+        made = made.serial_number(x509.random_serial_number()).not_valid_before(now - 2 * _DAY).not_valid_after(end)
+        made = made.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        return made.add_extension(names, critical=False).sign(authority, hashes.SHA256())
+
+    pem = serialization.Encoding.PEM
+    machine = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "machine")])
+    files = {f"cluster_{name}_file": folder / name for name in ("ca", "certificate", "key")}
+    files["cluster_ca_file"].write_bytes(certificate(authority.public_key(), issuer, True).public_bytes(pem))
+    files["cluster_certificate_file"].write_bytes(certificate(key.public_key(), machine, False).public_bytes(pem))
+    files["cluster_key_file"].write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return files
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@dataclass
+class Cluster:
+    folder: Path
+    settings: dict[str, Any]  # of whoever has sums made here
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(
+        self,
+        command: str,
+        prefix: tuple[str, ...] = (),
+        module: str = "discretion",
+        environment: Mapping[str, str] | None = None,
+        **more: object,
+    ) -> subprocess.Popen[bytes]:
+        """`prefix` runs it elsewhere."""
+        whole = services.environment(self.folder, **(self.settings | more))
+        if environment is not None:
+            path = f"{environment.get('PYTHONPATH', '')}:{whole['PYTHONPATH']}".strip(":")
+            whole |= {**environment, "PYTHONPATH": path}
+        with (self.folder / "log").open("ab") as log:
+            named = [*prefix, sys.executable, "-m", module, "cluster", command]
+            self.running.append(subprocess.Popen(named, env=whole, stdout=log, stderr=log))
+        return self.running[-1]
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def ready(self, machines: int) -> None:
+        """Until so many have said that they make sums; each says so again when it comes back."""
+        services.wait_until(lambda: self.log.count("Making sums") >= machines, 60)
+
+    def check(self, **more: object) -> tuple[int, str]:
+        command = [sys.executable, "-m", "discretion", "cluster", "check"]
+        environment = services.environment(self.folder, **(self.settings | more))
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def stop(self) -> None:
+        for process in self.running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait(30)
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, machines: int = 2, **settings: object) -> Iterator[Cluster]:
+    """A scheduler and some machines until the block ends; `settings` are of the store."""
+    folder.mkdir(parents=True, exist_ok=True)
+    named = {"cluster": f"tls://127.0.0.1:{free_port()}"} | certificates(folder / "tls") | settings
+    made = Cluster(folder, named)
+    try:
+        made.start("schedule")
+        services.wait_until(lambda: "Scheduling" in made.log, 60)
+        for _ in range(machines):
+            made.start("work")
+        made.ready(machines)
+        yield made
+    finally:
+        made.stop()
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(30)
+
+
+def sums(folder: Path) -> list[tuple[str, str]]:
+    """What `tests.summed` wrote down: the number of each sum, and that it begins or what it came to."""
+    path = folder / "sums"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(number, made) for number, made in (line.split() for line in lines)]

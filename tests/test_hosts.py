@@ -1,0 +1,30 @@
+"""Two hosts and a cable between them; all the races are in `benchmarks/evidence/cluster.py`."""
+
+import json
+import subprocess
+
+import pytest
+from benchmarks.evidence import cluster
+
+from tests import hosts
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _allowed() -> None:
+    if (why := hosts.missing()) is not None:
+        pytest.skip(why)
+
+
+class TestRaces:
+    def test_a_machine_on_the_other_host_dies_in_the_middle_of_a_sum(self) -> None:
+        wanted = json.dumps([("a machine there", cluster.WHEN[0])])
+        command = hosts.command("benchmarks.evidence.cluster", wanted)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=hosts.ROOT)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (race,) = (json.loads(line) for line in done.stdout.splitlines())
+        assert (race["state"], race["charges"], race["same_integers"]) == ("released", 1, True)
+
+    def test_what_is_committed_holds(self) -> None:
+        found = json.loads(cluster.SUMMARY.read_text(encoding="utf-8"))
+        assert {(race["lost"], race["when"]) for race in found} == {(a, b) for a in cluster.WHAT for b in cluster.WHEN}
+        assert cluster.holds(found)

@@ -1,0 +1,155 @@
+"""Shares of a sum: the same integers for any partition, nothing raised, nothing secret told."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discretion import errors, settings, shares
+from discretion.learning import evaluators, features, learners, sums, vapvi, vapvi_stationary
+from discretion.learning.curator import Concentrated, Curator
+from discretion.learning.trajectories import IntArray, Trajectories, Vector
+from tests import certified, services, worlds
+from tests.learning import test_journal
+from tests.learning.test_journal import RHO
+
+CANARY = "4711.0815"
+
+
+class Elsewhere:
+    """Sums as a cluster makes them: packed, dealt out in any way, added in any tree; and checked against ours."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: worlds.World, seed: int) -> None:
+        self.rng, self.made = np.random.default_rng(seed), 0
+        self.blocks = list(replace(world, blocks=int(self.rng.integers(1, 12))).trajectories.blocks)
+        monkeypatch.setattr(shares, "_read", self._read)
+
+    def _read(self, share: shares.Share) -> Trajectories:
+        return Trajectories(share.schema, share.units, [self.blocks[i] for i in share.blocks], share.first)
+
+    def totals(self, statistics: Sequence[sums.Statistic], trajectories: Trajectories) -> list[IntArray]:
+        owners = self.rng.integers(self.rng.integers(1, 5), size=len(self.blocks))
+        whole = shares.Share("d", trajectories.schema, trajectories.first, trajectories.units, (), tuple(statistics))
+        parts = [
+            shares.add(replace(whole, blocks=tuple(np.flatnonzero(owners == owner))).packed())
+            for owner in np.unique(owners)
+        ]
+        while len(parts) > 1:
+            taken = [parts.pop(int(self.rng.integers(len(parts)))) for _ in range(2)]
+            parts.append(shares.together(*taken))
+        assert not isinstance(parts[0], int)
+        self.made += 1
+        theirs, ours = sums.finished(statistics, parts[0]), sums.totals(statistics, trajectories)
+        for one, other in zip(theirs, ours, strict=True):
+            assert one.dtype == other.dtype
+            assert np.array_equal(one, other)
+        return theirs
+
+
+def problems() -> list[tuple[worlds.World, learners.Parameters]]:
+    found = test_journal.problems()
+    plane = found[-1][0]
+    assert isinstance(plane.schema.states, Vector)
+    blocks = features.Blocks(plane.schema.states, 2, ("1", "y"))
+    return [*found, (plane, vapvi.Parameters(blocks)), (plane, vapvi_stationary.Parameters(blocks, rounds=2))]
+
+
+class TestPartitions:
+    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("kind", range(7))
+    def test_any_partition_gives_the_same_integers(self, kind: int, seed: int, monkeypatch) -> None:
+        world, parameters = problems()[kind]
+        elsewhere = Elsewhere(monkeypatch, world, seed)
+        learners.learn(Curator(world.trajectories, RHO.rho, None, elsewhere.totals), RHO, parameters)
+        assert elsewhere.made > 0
+
+    def test_a_half_of_the_units_too(self, monkeypatch) -> None:
+        world, parameters = problems()[0]
+        elsewhere = Elsewhere(monkeypatch, world, 5)
+        half = world.trajectories.part(world.units // 2, world.units - world.units // 2)
+        learners.learn(Curator(half, RHO.rho, None, elsewhere.totals), RHO, parameters)
+        assert elsewhere.made > 0
+
+    @pytest.mark.parametrize("vector", [False, True])
+    def test_judgements_too(self, vector: bool, monkeypatch) -> None:
+        world, privacy = certified.discrete(), Concentrated(Fraction(1, 2))
+        policy, parameters = certified.made("gaussian").policy, evaluators.Parameters()
+        if vector:
+            world, learned = problems()[-1]
+            assert isinstance(learned, vapvi_stationary.Parameters)
+            policy = learners.learn(Curator(world.trajectories, RHO.rho), RHO, learned)
+            parameters = evaluators.Parameters(features=learned.features)
+        elsewhere = Elsewhere(monkeypatch, world, 7)
+        asked = evaluators.resolved(world.schema, world.units, privacy, parameters)
+        evaluators.evaluate(Curator(world.trajectories, Fraction(10), None, elsewhere.totals), privacy, asked, policy)
+        assert elsewhere.made > 0
+
+
+class TestAdd:
+    def packed(self) -> bytes:
+        world, _ = problems()[0]
+        return shares.Share("gone", world.schema, 0, world.units, (0,), ()).packed()
+
+    @pytest.mark.parametrize(
+        ("raised", "code"),
+        [
+            (errors.StoreUnavailable(CANARY), shares.NO_STORE),
+            (errors.InvalidSetting(CANARY), shares.NO_STORE),
+            (MemoryError(CANARY), shares.NO_MEMORY),
+            (ValueError(CANARY), shares.FAILED),
+            (KeyError(CANARY), shares.FAILED),
+        ],
+    )
+    def test_what_goes_wrong_is_a_number(self, raised: Exception, code: int, monkeypatch) -> None:
+        def refuse(share: shares.Share) -> Trajectories:
+            raise raised
+
+        monkeypatch.setattr(shares, "_read", refuse)
+        assert shares.add(self.packed()) == code
+        assert shares.together(code, [np.zeros(1, np.int64)]) == code
+
+    def test_what_cannot_be_read_is_a_number(self) -> None:
+        assert shares.add(b"nonsense") == shares.FAILED
+
+
+class TestShare:
+    def test_no_key_and_no_setting_is_sent(self, tmp_path: Path) -> None:
+        world, _ = problems()[0]
+        packed = shares.Share("folder", world.schema, 0, world.units, (0, 1), ()).packed()
+        assert set(vars(pickle.loads(packed))) == {"dataset", "schema", "first", "units", "blocks", "statistics"}
+
+
+class TestImports:
+    def test_dask_is_imported_by_nobody_who_has_no_cluster(self, tmp_path: Path) -> None:
+        rooms = [path.stem for path in Path(shares.__file__).parent.glob("*.py")]
+        wanted = sorted(set(rooms) - {"__init__", "__main__", "cluster", "hosting", "figures"})
+        lines = ["import sys", *(f"import discretion.{room}" for room in wanted)]
+        lines += ["import discretion.api.app, discretion.commands.cluster, discretion.commands.operations"]
+        lines += ["from discretion import settings, summing"]
+        lines += ["with summing.of(settings.read({}), None) as totals: pass"]
+        lines += ["assert not {'dask', 'distributed', 'tornado'} & set(sys.modules)"]
+        environment = services.environment(tmp_path)
+        done = subprocess.run([sys.executable, "-c", "\n".join(lines)], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"CLUSTER": "tcp://host:8786"}, "tls://host:port"),
+            ({"CLUSTER": "tls://host"}, "tls://host:port"),
+            ({"CLUSTER": "tls://host:8786"}, "CLUSTER_CA_FILE"),
+            ({"CLUSTER": "tls://host:8786", "CLUSTER_CA_FILE": "ca", "CLUSTER_KEY_FILE": "key"}, "CERTIFICATE_FILE"),
+            ({"CLUSTER_CA_FILE": "ca"}, "tls://host:port"),
+        ],
+    )
+    def test_what_cannot_be_meant_is_refused(self, given: dict[str, str], said: str) -> None:
+        with pytest.raises(errors.InvalidSetting, match=said):
+            settings.read({f"DISCRETION_{name}": value for name, value in given.items()})
