@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Any, Final
 
 import numpy as np
@@ -34,6 +35,7 @@ from discretion.learning.trajectories import (
     Discrete,
     IntArray,
     Schema,
+    Stored,
     Trajectories,
     check_units,
 )
@@ -230,7 +232,10 @@ def _block_file(rough: Scratch, name: str, schema: Schema) -> memoryview:
     with rough.open(name, "rb") as dealt:
         records = _read(dealt, kind, (rough.folder / name).stat().st_size // kind.itemsize)
     rough.delete(name)
-    records = records[_by_unit(records["unit"])]
+    return _as_parquet(records[_by_unit(records["unit"])], schema)
+
+
+def _as_parquet(records: Records, schema: Schema) -> memoryview:
     full, said = records["step"] == schema.horizon, records["terminated"]
     ended = np.where(full, said == 1, said != 0)
     last = np.append(records["step"][1:] == 1, True)
@@ -266,31 +271,42 @@ class _Stored:
     schema: Schema
     manifest: Manifest
 
+    def __len__(self) -> int:
+        return len(self.manifest.spans)
+
     def __iter__(self) -> Iterator[Block]:
+        return (block.read() for block in self.stored())
+
+    def stored(self) -> Iterator[Stored]:
         for index, span in enumerate(self.manifest.spans):
-            with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
-                table = file.read(use_threads=False)
-            yield self._block({name: table.column(name).to_numpy() for name in table.column_names}, span)
+            yield Stored(span, partial(self._read, index, span))
+
+    def _read(self, index: int, span: Span) -> Block:
+        with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
+            table = file.read(use_threads=False)  # several blocks are read at once instead
+        return self._block({name: table.column(name).to_numpy() for name in table.column_names}, span)
 
     def _block(self, columns: dict[str, NDArray[Any]], span: Span) -> Block:
-        step = columns["step"] - 1
-        begins = step == 0
+        step, horizon = columns["step"], self.schema.horizon
+        begins = step == 1
         last = np.append(begins[1:], True)
-        place = (step, np.cumsum(begins) - 1)
-        shape = (self.schema.horizon, int(begins.sum()))
+        size = int(np.count_nonzero(begins))
+        place = None if len(step) == size * horizon else (step - 1, np.cumsum(begins) - 1)
 
-        def padded(values: NDArray[Any], kind: type) -> NDArray[Any]:
-            array = np.zeros((*shape, *values.shape[1:]), kind)
+        def padded(values: NDArray[Any]) -> NDArray[Any]:
+            if place is None:  # all stays are as long as can be
+                return np.ascontiguousarray(values.reshape(size, horizon, *values.shape[1:]).swapaxes(0, 1))
+            array = np.zeros((horizon, size, *values.shape[1:]), values.dtype)
             array[place] = values
             return array
 
         states, final = (self._states(columns, name) for name in ("state", "final"))
         return Block(
             units=columns["unit"][begins],
-            lengths=step[last] + 1,
-            states=padded(states, states.dtype.type),
-            actions=padded(columns["action"], np.int64),
-            rewards=padded(columns["reward"], np.float64),
+            lengths=step[last],
+            states=padded(states),
+            actions=padded(columns["action"]),
+            rewards=padded(columns["reward"]),
             endings=columns["ending"][last],
             final=final[last],
             span=span,
@@ -298,5 +314,5 @@ class _Stored:
 
     def _states(self, columns: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:  # (R,) or (R, p)
         if isinstance(self.schema.states, Discrete):
-            return columns[f"{name}0"].astype(np.int64)
+            return columns[f"{name}0"]
         return np.stack([columns[f"{name}{index}"] for index in range(len(self.schema.states.columns))], axis=1)

@@ -6,7 +6,11 @@ can move it (in `counts` and `regressions`, each with its proof). All arithmetic
 size of blocks change nothing.
 """
 
-from collections.abc import Iterator, Sequence
+import contextvars
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence, Sized
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Final, Protocol
 
@@ -42,13 +46,63 @@ class Statistic(Protocol):
     def finish(self, partial: IntArray) -> IntArray: ...
 
 
-def totals(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[IntArray]:
-    """The exact sums, in one pass over the blocks."""
-    partials = [statistic.partial() for statistic in statistics]
-    for block in trajectories.bounded():
-        for statistic, partial in zip(statistics, partials, strict=True):
-            statistic.add(block, trajectories.units, partial)
-    return [statistic.finish(partial) for statistic, partial in zip(statistics, partials, strict=True)]
+def totals(statistics: Sequence[Statistic], trajectories: Trajectories, threads: int | None = None) -> list[IntArray]:
+    """The exact sums, in one pass over the blocks; each processor reads and adds blocks of its own.
+
+    Integers add up to the same in any order, so neither threads nor blocks can be told from the sums. Each thread has
+    a partial of its own, except of statistics that lock theirs themselves because it may be large.
+    """
+    first = [statistic.partial() for statistic in statistics]
+    blocks = _Blocks(trajectories.readers())
+
+    def work(partials: Sequence[IntArray]) -> Sequence[IntArray]:
+        for read in blocks:
+            block = read()
+            for statistic, partial in zip(statistics, partials, strict=True):
+                statistic.add(block, trajectories.units, partial)
+        return partials
+
+    def begun() -> list[IntArray]:
+        return [
+            shared if getattr(statistic, "locked", False) else statistic.partial()
+            for statistic, shared in zip(statistics, first, strict=True)
+        ]
+
+    others = _threads(threads or processors(), trajectories.blocks) - 1
+    with ThreadPoolExecutor(max(others, 1)) as pool:
+        # A thread begins without what `numpy.errstate` says here.
+        running = [pool.submit(contextvars.copy_context().run, work, begun()) for _ in range(others)]
+        work(first)
+        for done in running:
+            for partial, more in zip(first, done.result(), strict=True):
+                if partial is not more:
+                    partial += more
+    return [statistic.finish(partial) for statistic, partial in zip(statistics, first, strict=True)]
+
+
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _threads(most: int, blocks: object) -> int:
+    """No more than there are blocks, where that is known."""
+    return max(1, min(most, len(blocks) if isinstance(blocks, Sized) else most))
+
+
+class _Blocks:
+    """What is still to be read, handed out one at a time to whoever asks."""
+
+    def __init__(self, readers: Iterator[Callable[[], Bounded]]) -> None:
+        self._readers, self._turn = readers, threading.Lock()
+
+    def __iter__(self) -> Iterator[Callable[[], Bounded]]:
+        while True:
+            with self._turn:
+                read = next(self._readers, None)
+            if read is None:
+                return
+            yield read
 
 
 def whole(values: FloatArray, most: float) -> FloatArray:

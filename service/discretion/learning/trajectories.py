@@ -14,8 +14,8 @@ contain 0. A trajectory that ended earns r = 0 from then on, so the end is a sta
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Final, TypeVar, cast
+from functools import cached_property, partial
+from typing import Final, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,6 +220,21 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Stored:
+    """A block that is read when it is needed, by whoever needs it; its span is public."""
+
+    span: tuple[int, int]
+    read: Callable[[], Block]
+
+
+@runtime_checkable
+class Shelf(Protocol):
+    """Blocks that can be had without reading them yet."""
+
+    def stored(self) -> Iterator[Stored]: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectories:
     """A dataset, or a part of one: its public schema, the stored positions of its units, and blocks, which can be
     iterated any number of times."""
@@ -237,16 +252,24 @@ class Trajectories:
         return Trajectories(self.schema, units, self.blocks, self.first + first)
 
     def bounded(self) -> Iterator["Bounded"]:
+        return (read() for read in self.readers())
+
+    def readers(self) -> Iterator[Callable[[], "Bounded"]]:
+        """The blocks, each read where it is called: by several threads at once, if one likes."""
         covered, whole = 0, False
-        for block in self.blocks:
+        for block in self.blocks.stored() if isinstance(self.blocks, Shelf) else self.blocks:
             if whole or (covered and block.span is None):
                 raise ValueError("Several blocks need spans that ascend.")
             whole = block.span is None
             start, end = block.span or (0, self.first + self.units)
             start, end = max(start - self.first, covered), min(end - self.first, self.units)
             if start < end:
-                yield Bounded(self.schema, block, start, end, self.first)
+                yield partial(self._bounded, block, start, end)
             covered = max(covered, end)
+
+    def _bounded(self, block: Block | Stored, start: int, end: int) -> "Bounded":
+        held = block.read() if isinstance(block, Stored) else block
+        return Bounded(self.schema, held, start, end, self.first)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -311,7 +334,8 @@ class Bounded:
             rewards[step], total = following - total, following
         return rewards
 
-    def _rewards(self, step: int) -> FloatArray:  # (B,) scaled
+    def rewards(self, step: int) -> FloatArray:  # (B,)
+        """Scaled to [0, 1], of every trajectory, whether or not its record counts."""
         reward = self._clipped(step) if self.schema.total is None else self._within_total[step]
         return np.minimum(np.maximum(self.schema.scaled(reward), 0.0), 1.0)
 
@@ -321,7 +345,7 @@ class Bounded:
             return inside
         return np.asarray(~(np.isnan(np.asarray(states, dtype=np.float64)) & self.schema.states.complete).any(axis=-1))
 
-    def _successor(self, step: int) -> tuple[NDArray[np.generic], BoolArray, BoolArray]:
+    def successor(self, step: int) -> tuple[NDArray[np.generic], BoolArray, BoolArray]:
         """What followed step `step` (from 0): the state, whether it was the end, whether it is known at all."""
         block = self._block
         last = self._lengths == step + 1
@@ -331,20 +355,25 @@ class Bounded:
         known = ended | (self._inside(successor) & (~last | (np.asarray(block.endings) == CUT_BEFORE)))
         return successor, ended, known
 
-    def records(self, step: int, chosen: BoolArray | None = None) -> Records:
-        """The records of a step (from 0) that lie inside the schema, of the chosen trajectories or all."""
-        block = self._block
-        states, actions = block.states[step], np.asarray(block.actions[step], dtype=np.int64)
+    def seen(self, step: int) -> tuple[NDArray[np.generic], AnyIntArray, BoolArray]:
+        """State and action of every trajectory at a step (from 0), and whether they lie inside the schema."""
+        states, actions = self._block.states[step], self._block.actions[step]
         counts = self._admitted & (self._lengths > step)
         counts &= (actions >= 0) & (actions < self.schema.actions) & self._inside(states)
+        return states, actions, counts
+
+    def records(self, step: int, chosen: BoolArray | None = None) -> Records:
+        """The records of a step (from 0) that lie inside the schema, of the chosen trajectories or all."""
+        states, given, counts = self.seen(step)
+        actions = np.asarray(given, dtype=np.int64)
         if chosen is not None:
             counts &= chosen
-        successor, ended, known = self._successor(step)
+        successor, ended, known = self.successor(step)
         if isinstance(self.schema.states, Discrete):
             successor = np.where(ended, self.schema.states.count, np.where(known, successor, UNKNOWN))
         else:
             successor = _chosen(known & ~ended, successor, np.broadcast_to(self.schema.states.low, successor.shape))
-        every = Records(np.arange(len(counts)), states, actions, self._rewards(step), successor, ended, known)
+        every = Records(np.arange(len(counts)), states, actions, self.rewards(step), successor, ended, known)
         return every.only(counts)
 
 
