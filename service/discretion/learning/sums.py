@@ -108,7 +108,8 @@ class _Blocks:
 def whole(values: FloatArray, most: float) -> FloatArray:
     """Integers of at most that size, truncated toward zero. What a learner hands in may divide by zero or be no number;
     what is summed never is: a NaN would become −2⁶³, and a patient's record would show without noise."""
-    return np.trunc(np.clip(np.nan_to_num(values, nan=0.0, posinf=most, neginf=-most), -most, most))
+    found = np.trunc(np.clip(np.asarray(values, dtype=np.float64), -most, most))
+    return np.where(np.isnan(found), 0.0, found)
 
 
 def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  # (E,) or (E, p), integers
@@ -125,8 +126,8 @@ def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  #
 
 def _squared(entries: FloatArray, owners: IntArray, count: int) -> FloatArray:
     """Column by column, so that a row's sum does not depend on how many others there are."""
-    rows = np.zeros(len(entries))
-    for column in np.ascontiguousarray(entries.reshape(len(entries), -1).T) if len(entries) else ():
+    rows = entries * entries if entries.ndim == 1 else np.zeros(len(entries))
+    for column in np.ascontiguousarray(entries.T) if entries.ndim > 1 else ():
         rows += column * column
     return np.asarray(np.bincount(owners, weights=rows, minlength=count), dtype=np.float64)  # of none: integers
 
