@@ -57,9 +57,9 @@ def totals(statistics: Sequence[Statistic], trajectories: Trajectories, threads:
 
     def work(partials: Sequence[IntArray]) -> Sequence[IntArray]:
         for read in blocks:
-            block = read()
-            for statistic, partial in zip(statistics, partials, strict=True):
-                statistic.add(block, trajectories.units, partial)
+            for piece in read().pieces():
+                for statistic, partial in zip(statistics, partials, strict=True):
+                    statistic.add(piece, trajectories.units, partial)
         return partials
 
     def begun() -> list[IntArray]:

@@ -11,9 +11,10 @@ Rewards are handed out as x = (r − low) / width in [0, 1], where [low, low + w
 contain 0. A trajectory that ended earns r = 0 from then on, so the end is a state of known value (see `Schema.idle`).
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Final, Protocol, TypeVar, cast, runtime_checkable
 
@@ -43,6 +44,7 @@ MAX_UNITS: Final = 10**10
 MAX_PER_UNIT: Final = 10_000
 MAX_BOUND: Final = 1e100
 
+_PIECE: Final = 2**18  # records that are looked at together
 _MOST_REWARDS: Final = 1e9  # that a total may be worth; there are at most MAX_HORIZON
 
 CONSTANT: Final = "1"  # the term of a feature map that is always 1
@@ -302,6 +304,25 @@ class Bounded:
         self._position = np.asarray(block.units, dtype=np.int64) - first
         self._admitted = self.part(start, end) & (_rank(self._position) < schema.per_unit)
         self._lengths = np.clip(block.lengths, 0, schema.horizon)
+
+    def pieces(self) -> Iterator["Bounded"]:
+        """The same, some trajectories at a time, so that what is computed of them stays in the processor's cache. Which
+        of them count was decided for the whole block. Where a unit may have several, they stay together."""
+        size, length = len(self._lengths), max(1, _PIECE // self.schema.horizon)
+        if self.schema.per_unit > 1 or not isinstance(self.schema.states, Discrete) or size <= length:
+            yield self
+            return
+        for start in range(0, size, length):
+            yield self._piece(slice(start, start + length))
+
+    def _piece(self, which: slice) -> "Bounded":
+        piece, block = copy.copy(self), self._block
+        by_step = {name: getattr(block, name)[:, which] for name in ("states", "actions", "rewards")}
+        whole = {name: getattr(block, name)[which] for name in ("units", "lengths", "endings", "final")}
+        piece._block, piece._found = replace(block, **by_step, **whole), {}
+        for name in ("_position", "_admitted", "_lengths"):
+            setattr(piece, name, getattr(self, name)[which])
+        return piece
 
     def once(self, key: tuple[object, ...], compute: Callable[[], _T]) -> _T:
         """What several statistics of one pass need of this block, computed for the first of them."""
