@@ -300,7 +300,7 @@ class _Stored:
             array[place] = values
             return array
 
-        states, final = (self._states(columns, name) for name in ("state", "final"))
+        states, final = self._states(columns, "state"), self._states(columns, "final", last)
         return Block(
             units=columns["unit"][begins],
             lengths=step[last],
@@ -308,11 +308,14 @@ class _Stored:
             actions=padded(columns["action"]),
             rewards=padded(columns["reward"]),
             endings=columns["ending"][last],
-            final=final[last],
+            final=final,
             span=span,
         )
 
-    def _states(self, columns: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:  # (R,) or (R, p)
+    def _states(
+        self, columns: dict[str, NDArray[Any]], name: str, which: NDArray[np.bool_] | slice = slice(None)
+    ) -> NDArray[Any]:  # (R,) or (R, p)
         if isinstance(self.schema.states, Discrete):
-            return columns[f"{name}0"]
-        return np.stack([columns[f"{name}{index}"] for index in range(len(self.schema.states.columns))], axis=1)
+            return columns[f"{name}0"][which]
+        names = [f"{name}{index}" for index in range(len(self.schema.states.columns))]
+        return np.stack([columns[each][which] for each in names], axis=1)

@@ -50,6 +50,10 @@ def group_of(schema: Schema, groups: int) -> IntArray:  # (H,)
     return np.arange(schema.horizon) * groups // schema.horizon
 
 
+def _all_steps(steps: list[Records], name: str) -> NDArray[np.generic]:
+    return np.concatenate([getattr(records, name) for records in steps])
+
+
 def same_states(one: NDArray[np.generic], other: NDArray[np.generic]) -> BoolArray:  # (R, columns) each → (R,)
     """What is missing in both is no difference, though no NaN equals another."""
     return np.asarray(((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1))
@@ -112,25 +116,29 @@ def seen_of(block: Bounded, schema: Schema, groups: int) -> Seen:
     new[1:] = (units[1:] != units[:-1]) | (cells[1:] != cells[:-1])
     starts = np.flatnonzero(new)
 
-    def column(name: str) -> NDArray[np.generic]:
-        return np.concatenate([getattr(records, name) for records in steps])[order]
-
+    states, successors = (_all_steps(steps, name) for name in ("states", "successors"))
     return Seen(
         units,
         cells,
-        column("states"),
-        column("successors"),
-        column("rewards").astype(np.float64),
-        column("ended").astype(np.bool_),
+        states[order],
+        successors[order],
+        _all_steps(steps, "rewards")[order].astype(np.float64),
+        _all_steps(steps, "ended")[order].astype(np.bool_),
         np.repeat(later, sizes)[order],
-        _again(steps, len(block.positions), order),
+        _again(steps, states, successors, len(block.positions), order),
         starts,
         units[starts],
         len(present),
     )
 
 
-def _again(steps: list[Records], trajectories: int, order: IntArray) -> IntArray:  # (R,)
+def _again(
+    steps: list[Records],
+    states: NDArray[np.generic],
+    successors: NDArray[np.generic],
+    trajectories: int,
+    order: IntArray,
+) -> IntArray:  # (R,)
     """Most successors are the state of the trajectory's next record: their features need not be computed twice."""
     place, found, before = np.full(trajectories, -1), [], len(order)
     for records in reversed(steps):
@@ -139,7 +147,6 @@ def _again(steps: list[Records], trajectories: int, order: IntArray) -> IntArray
         place = np.full(trajectories, -1)
         place[records.rows] = before + np.arange(len(records.rows))
     following = np.concatenate(found[::-1])
-    states, successors = (np.concatenate([getattr(r, name) for r in steps]) for name in ("states", "successors"))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     if not len(order):
@@ -155,17 +162,20 @@ class _Weighted:
     root: FloatArray  # (R,)
 
 
-def _frobenius(psi: FloatArray, starts: IntArray, owner: IntArray, count: int, shift: int) -> IntArray:  # (U,)
-    """An integer at least ‖M/2ˢ‖_F² of each unit, from exact products of integers."""
-    ends = np.append(starts[1:], len(psi))
-    lengths, square = ends - starts, np.zeros(count, dtype=np.int64)
-    for length in np.unique(lengths):
-        chosen = np.flatnonzero(lengths == length)
-        rows = psi[starts[chosen][:, None] + np.arange(length)]  # (S, length, p)
+def _frobenius(psi: FloatArray, seen: Seen, shift: int, which: BoolArray | None = None) -> IntArray:  # (U,)
+    """An integer at least ‖M/2ˢ‖_F² of each unit, or of those units, from exact products of integers."""
+    lengths, square = np.diff(np.append(seen.starts, len(psi))), np.zeros(seen.count, dtype=np.int64)
+    runs = np.arange(len(lengths)) if which is None else np.flatnonzero(which[seen.owner])
+    for length in np.unique(lengths[runs]):
+        chosen = runs[lengths[runs] == length]
+        rows = psi[seen.starts[chosen][:, None] + np.arange(length)]  # (S, length, p)
         other = rows.transpose(0, 2, 1)
         product = rows @ other if length <= psi.shape[1] else other @ rows
-        entries = np.ceil(np.abs(product) * 0.5**shift).astype(np.int64)
-        np.add.at(square, owner[chosen], (entries * entries).sum(axis=(1, 2)))
+        np.abs(product, out=product)
+        product *= 0.5**shift
+        entries = np.ceil(product, out=product).astype(np.int64)
+        entries *= entries
+        np.add.at(square, seen.owner[chosen], entries.sum(axis=(1, 2)))
     return square
 
 
@@ -173,14 +183,15 @@ def _weighted(seen: Seen, psi: FloatArray, clip: Fraction, longest: int) -> _Wei
     """Units shortened so that ‖M‖_F ≤ clip, checked in integers; `longest` is the most records a unit can have."""
     shift = longest.bit_length() + 2
     limit = int(clip * 2 ** (2 * maps.BITS - shift)) ** 2
-    square = _frobenius(psi, seen.starts, seen.owner, seen.count, shift)
+    square = _frobenius(psi, seen, shift)
     over = square > limit
     root = np.ones(seen.count)
     root[over] = np.sqrt(np.sqrt(limit / square[over])) * _MARGIN
-    weighted, shrink = psi, _MARGIN
+    weighted, shrink = psi.copy() if over.any() else psi, _MARGIN
     while over.any():  # who is over now was over each time before, so how often is a unit's own matter
-        weighted = np.trunc(psi * root[seen.units, None])  # of units within the limit, the same again
-        over = _frobenius(weighted, seen.starts, seen.owner, seen.count, shift) > limit
+        rows = np.flatnonzero(over[seen.units])
+        weighted[rows] = np.trunc(psi[rows] * root[seen.units[rows], None])
+        over = _frobenius(weighted, seen, shift, over) > limit
         root[over] *= shrink
         shrink = max(shrink * shrink, 0.5)
     return _Weighted(weighted, root[seen.units])
