@@ -16,6 +16,7 @@ up to a multiple of 2ˢ so that the sum of their squares fits 64 bits.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -66,14 +67,19 @@ class Seen:
     units: IntArray  # (R,) 0 … U−1
     cells: IntArray  # (R,)
     states: NDArray[np.generic]  # (R, columns)
-    successors: NDArray[np.generic]  # (R, columns)
     rewards: FloatArray  # (R,) of [0, 1]
     ended: BoolArray  # (R,)
     following: IntArray  # (R,) the group of the next step
     again: IntArray  # (R,) the record whose state the successor is, or −1
+    beyond: NDArray[np.generic]  # (N, columns) the successors of records that have −1 there
     starts: IntArray  # (S,) where each run of one unit and cell begins
     owner: IntArray  # (S,) whose it is
     count: int  # U
+
+    @cached_property
+    def last(self) -> IntArray:  # (N,)
+        """The records whose successor is no other record's state."""
+        return np.flatnonzero(self.again < 0)
 
     def pieces(self, at_once: int) -> Iterator["Seen"]:
         """Whole units, not too many at a time."""
@@ -84,15 +90,16 @@ class Seen:
         low, high = np.searchsorted(self.units, (first, last))
         runs = slice(*np.searchsorted(self.owner, (first, last)))
         again = self.again[low:high]  # of the same unit
+        beyond = slice(*np.searchsorted(self.last, (low, high)))
         return Seen(
             self.units[low:high] - first,
             self.cells[low:high],
             self.states[low:high],
-            self.successors[low:high],
             self.rewards[low:high],
             self.ended[low:high],
             self.following[low:high],
             np.where(again < 0, -1, again - low),
+            self.beyond[beyond],
             self.starts[runs] - low,
             self.owner[runs] - first,
             last - first,
@@ -108,7 +115,7 @@ def seen_of(block: Bounded, schema: Schema, groups: int) -> Seen:
     group, sizes = group_of(schema, groups), [len(records.rows) for records in steps]
     group, later = group[: len(steps)], np.append(group[1:], group[-1])[: len(steps)]
     rows = np.concatenate([records.rows for records in steps])
-    present, units = np.unique(block.positions[rows], return_inverse=True)
+    units, count = _numbered(block.positions, rows)
     cells = np.repeat(group, sizes) * schema.actions + np.concatenate([records.actions for records in steps])
     order = np.argsort(units * (groups * schema.actions) + cells, kind="stable")
     units, cells = units[order], cells[order]
@@ -116,42 +123,47 @@ def seen_of(block: Bounded, schema: Schema, groups: int) -> Seen:
     new[1:] = (units[1:] != units[:-1]) | (cells[1:] != cells[:-1])
     starts = np.flatnonzero(new)
 
-    states, successors = (_all_steps(steps, name) for name in ("states", "successors"))
+    again, beyond = _again(steps, len(block.positions), order)
     return Seen(
         units,
         cells,
-        states[order],
-        successors[order],
+        _all_steps(steps, "states")[order],
         _all_steps(steps, "rewards")[order].astype(np.float64),
         _all_steps(steps, "ended")[order].astype(np.bool_),
         np.repeat(later, sizes)[order],
-        _again(steps, states, successors, len(block.positions), order),
+        again,
+        beyond,
         starts,
         units[starts],
-        len(present),
+        count,
     )
 
 
-def _again(
-    steps: list[Records],
-    states: NDArray[np.generic],
-    successors: NDArray[np.generic],
-    trajectories: int,
-    order: IntArray,
-) -> IntArray:  # (R,)
-    """Most successors are the state of the trajectory's next record: their features need not be computed twice."""
+def _numbered(positions: IntArray, rows: IntArray) -> tuple[IntArray, int]:  # (B,), (R,) → (R,)
+    """The unit of each record, by position and without gaps, and how many there are."""
+    owner = np.unique(positions, return_inverse=True)[1]
+    present = np.zeros(len(positions), dtype=np.bool_)
+    present[owner[rows]] = True
+    return (np.cumsum(present) - 1)[owner[rows]], int(np.count_nonzero(present))
+
+
+def _again(steps: list[Records], trajectories: int, order: IntArray) -> tuple[IntArray, NDArray[np.generic]]:
+    """Most successors are the state of the trajectory's next record: their features need not be computed twice. Where
+    a trajectory has a record at the next step, it was not cut before, and what followed is the state of that record,
+    bit for bit (`Bounded.successor`). Then the successors of all others, in the same order."""
     place, found, before = np.full(trajectories, -1), [], len(order)
     for records in reversed(steps):
         before -= len(records.rows)
         found.append(place[records.rows])
         place = np.full(trajectories, -1)
         place[records.rows] = before + np.arange(len(records.rows))
-    following = np.concatenate(found[::-1])
-    rank = np.empty(len(order), dtype=np.int64)
+    found.reverse()
+    beyond = np.concatenate([records.successors[after < 0] for records, after in zip(steps, found, strict=True)])
+    following, rank = np.concatenate(found), np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    if not len(order):
-        return following
-    return np.where((following >= 0) & same_states(states[following], successors), rank[following], -1)[order]
+    again = np.append(rank, -1)[following[order]]  # the last entry is nobody's
+    number = np.cumsum(following < 0) - 1
+    return again, beyond[number[order[again < 0]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -241,9 +253,9 @@ class Pooled:
         reward = seen.rewards - self.schema.idle
         if potential is None:
             return reward
-        here, rest = potential.of(psi), np.flatnonzero(seen.again < 0)
+        here = potential.of(psi)
         there = here[seen.again]
-        there[rest] = potential.of(self.features.psi(seen.successors[rest]))
+        there[seen.last] = potential.of(self.features.psi(seen.beyond))
         return np.asarray(reward + np.where(seen.ended, 0.0, there) - here)
 
     def finish(self, partial: IntArray) -> IntArray:
@@ -342,8 +354,7 @@ class Residuals(Pooled):
     def _following(self, seen: Seen, psi: FloatArray) -> tuple[FloatArray, BoolArray]:  # (R,) each
         """What the next state is worth, and whether the next recorded action is the one that makes it so."""
         value, followed, known = np.zeros(len(psi)), np.zeros(len(psi), dtype=np.bool_), seen.again >= 0
-        rest = np.flatnonzero(~known)
-        other = self.features.psi(seen.successors[rest])
+        rest, other = seen.last, self.features.psi(seen.beyond)
         for group, released in enumerate(self.values):
             rows = np.flatnonzero(known & (seen.following == group))
             value[rows], best = _by_chunks(released, psi, seen.again[rows])
