@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion import datasets, shelves, stores, uploads
-from discretion.learning.trajectories import Discrete, Schema, Trajectories
+from discretion import datasets, stores, uploads
+from discretion.learning.trajectories import Discrete, Schema
 from discretion.shelves import Manifest, Place, Shelf, Span
 from discretion.uploads import Records
 
@@ -23,8 +23,8 @@ def place(folder: Path) -> Place:
     return Shelf(stores.Folder(folder / "datasets"), folder / "work").place(_NAME)
 
 
-def stored(folder: Path, schema: Schema, units: int) -> Trajectories:
-    """Stays of full length that crowd into common states and actions, written once and read anew in each pass."""
+def store(folder: Path, schema: Schema, units: int) -> None:
+    """Stays of full length that crowd into common states and actions."""
     where, spans = place(folder), datasets._spans(units, schema)
     manifest = Manifest(units, spans)
     with where.shelf.store.draft(where.name) as draft, ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -36,7 +36,6 @@ def stored(folder: Path, schema: Schema, units: int) -> Trajectories:
         list(pool.map(write, range(len(spans))))
         draft.write(*manifest.document(where))
         draft.publish()
-    return datasets.load(where, schema)
 
 
 def files(folder: Path) -> list[Path]:
@@ -62,11 +61,13 @@ def _records(schema: Schema, span: Span, seed: int) -> Records:
 def _states(schema: Schema, draw: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.generic]:
     if isinstance(schema.states, Discrete):
         return _crowded(draw, schema.states.count, 1.0)(shape[0] * shape[1]).reshape(shape)
-    return draw.uniform(schema.states.low, schema.states.high, (*shape, len(schema.states.columns)))
+    places = draw.random((*shape, len(schema.states.columns)))
+    return np.round(schema.states.low + places * (schema.states.high - schema.states.low), 2)  # as instruments do
 
 
 def _crowded(draw: np.random.Generator, count: int, power: float) -> Callable[[int], NDArray[np.int64]]:
     """Zipf's law by a table of its quantiles: fast, and near enough."""
     weights = 1.0 / np.arange(1, count + 1) ** power
-    quantiles = np.searchsorted(np.cumsum(weights) / weights.sum(), (np.arange(2**16) + 0.5) / 2**16)
-    return lambda size: quantiles[draw.integers(2**16, size=size)]
+    size = max(2**16, 4 * count)
+    quantiles = np.searchsorted(np.cumsum(weights) / weights.sum(), (np.arange(size) + 0.5) / size)
+    return lambda number: quantiles[draw.integers(size, size=number)]

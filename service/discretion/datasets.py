@@ -13,10 +13,11 @@ of units is known, and sorted span by span; on top of that the positions take so
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import IO, Any, Final
 
@@ -51,6 +52,8 @@ _BLOCK: Final = 2**25  # bytes of the records of one span, if every unit has all
 _MOST_BLOCKS: Final = 4096
 _MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
 _THREADS: Final = 2  # that write files
+_KEPT: Final = 2**29  # bytes of blocks that stay in memory between passes
+_FEW: Final = 2**16  # different rewards in a block
 _CHUNK: Final = 2**23  # bytes of records dealt out at a time
 _ROWS: Final = "rows"
 _NOT_STORED: Final = "The upload could not be stored, and nothing of it was kept."
@@ -265,11 +268,68 @@ def _flat(name: str, values: NDArray[Any]) -> dict[str, pa.Array]:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Small:
+    """A block of discrete states in as few bytes as hold it exactly; rewards by number, if few of them differ."""
+
+    block: Block  # with the rewards' numbers for rewards
+    rewards: NDArray[np.float64]  # what the numbers stand for
+
+    @property
+    def size(self) -> int:
+        return sum(getattr(self.block, field.name).nbytes for field in fields(self.block) if field.name != "span")
+
+    def whole(self) -> Block:
+        return replace(self.block, rewards=self.rewards[self.block.rewards])
+
+
+def _small(block: Block) -> _Small | None:
+    coded = pa.array(block.rewards.ravel()).dictionary_encode()
+    if len(coded.dictionary) > _FEW:
+        return None
+    numbers = coded.indices.to_numpy().astype(np.uint16).reshape(block.rewards.shape)
+    small = replace(
+        block,
+        lengths=_narrow(block.lengths),
+        states=_narrow(block.states),
+        actions=_narrow(block.actions),
+        rewards=numbers,
+        final=_narrow(block.final),
+    )
+    return _Small(small, coded.dictionary.to_numpy())
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in the smallest type that holds the largest and the least of them."""
+    low, high = values.min(initial=0), values.max(initial=0)
+    return values.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)), copy=False)
+
+
+class _Kept:
+    """Blocks that stay in memory from one pass to the next, as many as fit a fixed size."""
+
+    def __init__(self, room: int) -> None:
+        self._room, self._turn, self._blocks = room, threading.Lock(), dict[int, _Small]()
+
+    def get(self, index: int) -> Block | None:
+        found = self._blocks.get(index)
+        return None if found is None else found.whole()
+
+    def keep(self, index: int, block: Block) -> None:
+        """The first one for which there is no room is the last that is tried."""
+        small = _small(block) if self._room and block.states.dtype.kind == "i" else None
+        with self._turn:
+            self._room = 0 if small is None else max(0, self._room - small.size)
+            if small is not None and self._room:
+                self._blocks[index] = small
+
+
 @dataclass(frozen=True)
 class _Stored:
     place: Place
     schema: Schema
     manifest: Manifest
+    kept: _Kept = field(default_factory=lambda: _Kept(_KEPT), compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.manifest.spans)
@@ -282,6 +342,13 @@ class _Stored:
             yield Stored(span, partial(self._read, index, span))
 
     def _read(self, index: int, span: Span) -> Block:
+        if (known := self.kept.get(index)) is not None:
+            return known
+        block = self._opened(index, span)
+        self.kept.keep(index, block)
+        return block
+
+    def _opened(self, index: int, span: Span) -> Block:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
             table = file.read(use_threads=False)  # several blocks are read at once instead
         return self._block({name: table.column(name).to_numpy() for name in table.column_names}, span)

@@ -249,8 +249,8 @@ def consistent(
 def _lowered(counts: FloatArray, target: FloatArray) -> FloatArray:
     """max(counts − t, 0) with the t that makes each row's sum its target.
 
-    Newton's steps on that sum, which is convex in t and made of straight pieces: from below they reach it exactly, since
-    each step drops counts that t has passed, and there are no more steps than counts.
+    Newton's steps on that sum, which is convex in t and made of straight pieces: from below they reach it exactly, for
+    each drops counts that t has passed, and there are no more steps than counts.
     """
     drops, moving = (counts.sum(axis=1) - target) / counts.shape[1], np.arange(len(counts))
     while len(moving):

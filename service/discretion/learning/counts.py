@@ -243,8 +243,8 @@ class PaidSums(_Counted):
 
 
 def _first_arrivals(block: Bounded) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
-    """Of the first visits, the first that reached each state, and the one that ended the trajectory: step, trajectories,
-    cells and what was reached."""
+    """Of the first visits, the first that reached each state, and the one that ended the trajectory: its step, its
+    trajectories, their cells and what was reached."""
     successors = walks.walk(block).successors
     for step, cells in enumerate(walks.first_arrivals(block)):
         rows = np.flatnonzero(cells != walks.nowhere(block.schema))
