@@ -281,21 +281,24 @@ def _kernel(release: Release, bound: float, step: int) -> _Kernel:
     start, stop = np.searchsorted(release.rows, [step * cells, (step + 1) * cells])
     cell = release.rows[start:stop] - step * cells
     totals = np.maximum(release.visits[step].ravel()[cell], 0).astype(np.float64)
-    counts = consistent(totals, np.maximum(release.transitions[start:stop], 0).astype(np.float64), bound)
+    noisy = release.transitions[start:stop].astype(np.float64)
+    counts = consistent(totals, np.maximum(noisy, 0.0, out=noisy), bound)
     visits = counts.sum(axis=1)
     trusted = visits > bound
-    kernel = counts[trusted] / visits[trusted, None]
+    kernel = counts if trusted.all() else counts[trusted]
+    kernel /= visits[trusted, None]  # in place: tables like these are most of the memory
     return _Kernel(cell[trusted] // actions, cell[trusted] % actions, visits[trusted], kernel, bound)
 
 
 def _kernels(release: Release, bound: float) -> Iterator[tuple[int, _Kernel]]:
-    """From the last step to the first; the next ones are prepared by the other processors meanwhile."""
-    most = sums.processors()
+    """From the last step to the first; the next ones are prepared by other processors meanwhile, two at most since
+    each is large."""
+    most = min(sums.processors(), 2)
     with ThreadPoolExecutor(most) as pool:
         waiting: deque[tuple[int, Future[_Kernel]]] = deque()
         for step in reversed(range(len(release.visits))):
             waiting.append((step, pool.submit(_kernel, release, bound, step)))
-            if len(waiting) > most:
+            if len(waiting) >= most:
                 done, kernel = waiting.popleft()
                 yield done, kernel.result()
         while waiting:
