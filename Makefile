@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE ?=
+ONLY ?=
 UPGRADE ?=
 COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 	--no-header --no-emit-index-url --no-emit-find-links
@@ -47,8 +48,8 @@ else
 	trap '$(DC) down --volumes' EXIT; $(DC) up --detach --build --wait --wait-timeout 300 && docker/check
 endif
 
-bench: $(VENV)/ready ## measure speed and memory
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/ready ## measure speed and memory; ONLY="scale noise" for some parts. Fails if something has become slower by 30 %
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 evidence: $(VENV)/ready ## rebuild the evidence behind the claims; SAMPLE=1 for a small sample of it
 	$(BIN)/python -m benchmarks.evidence $(if $(SAMPLE),--sample)

@@ -97,6 +97,32 @@ class TestAccept:
         assert same(uploading.stored(tmp_path / "set", SCHEMA), expected(rows))
         assert len(list(stored.blocks)) == len(blocks)
 
+    @pytest.mark.parametrize("room", [0, 1, 700, 2**29])
+    def test_what_stays_in_memory_is_what_was_read(
+        self, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(datasets, "_spans", lambda count, schema: [(0, 4), (4, 8), (8, 9)])
+        monkeypatch.setattr(datasets, "_KEPT", room)
+        rows = some_rows(9)
+        accept(rows, tmp_path / "set")
+        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
+        for _ in range(3):
+            assert same(uploading.units_of(stored), expected(rows))
+            for block in stored.blocks:
+                assert block.rewards.dtype == np.float64
+        kept = stored.blocks.kept._blocks  # type: ignore[attr-defined]
+        assert sum(block.size for block in kept.values()) <= room
+        assert bool(kept) is (room > 1)
+
+    def test_nothing_stays_in_memory_of_blocks_whose_rewards_all_differ(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(datasets, "_FEW", 1)
+        accept(some_rows(9), tmp_path / "set")
+        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
+        assert len(list(stored.blocks)) == 1
+        assert not stored.blocks.kept._blocks  # type: ignore[attr-defined]
+
     def test_spans_depend_on_public_sizes_only(self) -> None:
         assert datasets._spans(10**5, SCHEMA) == [(0, 10**5)]
         wide = Schema(10_000, Discrete(5), 2, per_unit=10_000)

@@ -13,10 +13,12 @@ of units is known, and sorted span by span; on top of that the positions take so
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import IO, Any, Final
 
 import numpy as np
@@ -34,6 +36,7 @@ from discretion.learning.trajectories import (
     Discrete,
     IntArray,
     Schema,
+    Stored,
     Trajectories,
     check_units,
 )
@@ -49,6 +52,8 @@ _BLOCK: Final = 2**25  # bytes of the records of one span, if every unit has all
 _MOST_BLOCKS: Final = 4096
 _MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
 _THREADS: Final = 2  # that write files
+_KEPT: Final = 3 * 2**27  # bytes of blocks that stay in memory between passes
+_FEW: Final = 2**16  # different rewards in a block
 _CHUNK: Final = 2**23  # bytes of records dealt out at a time
 _ROWS: Final = "rows"
 _NOT_STORED: Final = "The upload could not be stored, and nothing of it was kept."
@@ -242,7 +247,10 @@ def _block_file(rough: Scratch, name: str, schema: Schema) -> memoryview:
     with rough.open(name, "rb") as dealt:
         records = _read(dealt, kind, (rough.folder / name).stat().st_size // kind.itemsize)
     rough.delete(name)
-    records = records[_by_unit(records["unit"])]
+    return _as_parquet(records[_by_unit(records["unit"])], schema)
+
+
+def _as_parquet(records: Records, schema: Schema) -> memoryview:
     full, said = records["step"] == schema.horizon, records["terminated"]
     ended = np.where(full, said == 1, said != 0)
     last = np.append(records["step"][1:] == 1, True)
@@ -272,45 +280,127 @@ def _flat(name: str, values: NDArray[Any]) -> dict[str, pa.Array]:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Small:
+    """A block of discrete states in as few bytes as hold it exactly; rewards by number, if few of them differ."""
+
+    block: Block  # with the rewards' numbers for rewards
+    rewards: NDArray[np.float64]  # what the numbers stand for
+
+    @property
+    def size(self) -> int:
+        return sum(getattr(self.block, field.name).nbytes for field in fields(self.block) if field.name != "span")
+
+    def whole(self) -> Block:
+        return replace(self.block, rewards=self.rewards[self.block.rewards])
+
+
+def _small(block: Block) -> _Small | None:
+    coded = pa.array(block.rewards.ravel()).dictionary_encode()
+    if len(coded.dictionary) > _FEW:
+        return None
+    numbers = coded.indices.to_numpy().astype(np.uint16).reshape(block.rewards.shape)
+    small = replace(
+        block,
+        lengths=_narrow(block.lengths),
+        states=_narrow(block.states),
+        actions=_narrow(block.actions),
+        rewards=numbers,
+        final=_narrow(block.final),
+    )
+    return _Small(small, coded.dictionary.to_numpy())
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in the smallest type that holds the largest and the least of them."""
+    low, high = values.min(initial=0), values.max(initial=0)
+    return values.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)), copy=False)
+
+
+class _Kept:
+    """Blocks that stay in memory from one pass to the next, as many as fit a fixed size."""
+
+    def __init__(self, room: int) -> None:
+        self._room, self._turn, self._blocks = room, threading.Lock(), dict[int, _Small]()
+
+    def get(self, index: int) -> Block | None:
+        found = self._blocks.get(index)
+        return None if found is None else found.whole()
+
+    def keep(self, index: int, block: Block) -> None:
+        """The first one for which there is no room is the last that is tried."""
+        small = _small(block) if self._room and block.states.dtype.kind == "i" else None
+        with self._turn:
+            self._room = 0 if small is None else max(0, self._room - small.size)
+            if small is not None and self._room:
+                self._blocks[index] = small
+
+
 @dataclass(frozen=True)
 class _Stored:
     place: Place
     schema: Schema
     manifest: Manifest
     only: Sequence[int] | None = None
+    kept: _Kept = field(default_factory=lambda: _Kept(_KEPT), compare=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    @property
+    def _wanted(self) -> Sequence[int]:
+        return range(len(self.manifest.spans)) if self.only is None else self.only
 
     def __iter__(self) -> Iterator[Block]:
-        for index in range(len(self.manifest.spans)) if self.only is None else self.only:
+        return (block.read() for block in self.stored())
+
+    def stored(self) -> Iterator[Stored]:
+        for index in self._wanted:
             span = self.manifest.spans[index]
-            with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
-                table = file.read(use_threads=False)
-            yield self._block({name: table.column(name).to_numpy() for name in table.column_names}, span)
+            yield Stored(span, partial(self._read, index, span))
+
+    def _read(self, index: int, span: Span) -> Block:
+        if (known := self.kept.get(index)) is not None:
+            return known
+        block = self._opened(index, span)
+        self.kept.keep(index, block)
+        return block
+
+    def _opened(self, index: int, span: Span) -> Block:
+        with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
+            table = file.read(use_threads=False)  # several blocks are read at once instead
+        return self._block({name: table.column(name).to_numpy() for name in table.column_names}, span)
 
     def _block(self, columns: dict[str, NDArray[Any]], span: Span) -> Block:
-        step = columns["step"] - 1
-        begins = step == 0
+        step, horizon = columns["step"], self.schema.horizon
+        begins = step == 1
         last = np.append(begins[1:], True)
-        place = (step, np.cumsum(begins) - 1)
-        shape = (self.schema.horizon, int(begins.sum()))
+        size = int(np.count_nonzero(begins))
+        place = None if len(step) == size * horizon else (step - 1, np.cumsum(begins) - 1)
 
-        def padded(values: NDArray[Any], kind: type) -> NDArray[Any]:
-            array = np.zeros((*shape, *values.shape[1:]), kind)
+        def padded(values: NDArray[Any]) -> NDArray[Any]:
+            if place is None:  # all stays are as long as can be
+                return np.ascontiguousarray(values.reshape(size, horizon, *values.shape[1:]).swapaxes(0, 1))
+            array = np.zeros((horizon, size, *values.shape[1:]), values.dtype)
             array[place] = values
             return array
 
-        states, final = (self._states(columns, name) for name in ("state", "final"))
+        states, final = self._states(columns, "state"), self._states(columns, "final", last)
         return Block(
             units=columns["unit"][begins],
-            lengths=step[last] + 1,
-            states=padded(states, states.dtype.type),
-            actions=padded(columns["action"], np.int64),
-            rewards=padded(columns["reward"], np.float64),
+            lengths=step[last],
+            states=padded(states),
+            actions=padded(columns["action"]),
+            rewards=padded(columns["reward"]),
             endings=columns["ending"][last],
-            final=final[last],
+            final=final,
             span=span,
         )
 
-    def _states(self, columns: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:  # (R,) or (R, p)
+    def _states(
+        self, columns: dict[str, NDArray[Any]], name: str, which: NDArray[np.bool_] | slice = slice(None)
+    ) -> NDArray[Any]:  # (R,) or (R, p)
         if isinstance(self.schema.states, Discrete):
-            return columns[f"{name}0"].astype(np.int64)
-        return np.stack([columns[f"{name}{index}"] for index in range(len(self.schema.states.columns))], axis=1)
+            return columns[f"{name}0"][which]
+        names = [f"{name}{index}" for index in range(len(self.schema.states.columns))]
+        return np.stack([columns[each][which] for each in names], axis=1)

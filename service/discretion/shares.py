@@ -52,7 +52,7 @@ def add(packed: bytes) -> Made:
     try:
         share: Share = pickle.loads(packed)
         with np.errstate(all="ignore"):  # a warning that depends on a record would be a message about it
-            return sums.partials(share.statistics, _read(share))
+            return sums.partials(share.statistics, _read(share), threads=1)  # one is all that Dask gives a task
     except (errors.StorageFailed, errors.InvalidSetting):
         return NO_STORE
     except MemoryError:

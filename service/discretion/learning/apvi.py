@@ -31,6 +31,9 @@ the paper's in either calibration.
 """
 
 import math
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
@@ -38,7 +41,7 @@ from typing import Final, Literal
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, policy, rewards
+from discretion.learning import checks, policy, rewards, sums
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Curator, Query, Share, check_budget, event_of
 from discretion.learning.sums import Statistic
@@ -48,6 +51,7 @@ from discretion.privacy import events
 NAME: Final = "dp-apvi"
 MAX_CELLS: Final = 200_000_000
 MAX_DRAWN: Final = 2**28  # transition counts held at once: 2 GiB
+_ROWS: Final = 128  # of counts that are worked on at once: what fits the cache
 # As printed in the paper.
 PRINTED_C1: Final = math.sqrt(2.0)
 PRINTED_C2: Final = 16.0
@@ -232,20 +236,31 @@ def consistent(
     In closed form. If the sum is in the band, nothing moves. If it is below, every count must rise by the same t: any
     that rose less would leave more to the others. If it is above, every count falls by the same t but not below zero.
     """
-    sums = counts.sum(axis=1)
+    reached = counts.sum(axis=1)
     low, high = totals - bound / 2, totals + bound / 2
-    chosen = counts + (np.maximum(low - sums, 0.0) / counts.shape[1])[:, None]
-    over = np.flatnonzero(sums > high)
-    chosen[over] = _lowered(counts[over], high[over])
+    chosen = counts + (np.maximum(low - reached, 0.0) / counts.shape[1])[:, None]
+    over = np.flatnonzero(reached > high)
+    for start in range(0, len(over), _ROWS):
+        rows = over[start : start + _ROWS]
+        chosen[rows] = _lowered(counts[rows], high[rows])
     return chosen
 
 
 def _lowered(counts: FloatArray, target: FloatArray) -> FloatArray:
-    """max(counts − t, 0) with the t that makes each row's sum its target: the k largest stay positive."""
-    descending = -np.sort(-counts, axis=1)
-    drops = (np.cumsum(descending, axis=1) - target[:, None]) / np.arange(1, counts.shape[1] + 1)
-    positive = np.maximum((descending > drops).sum(axis=1), 1)
-    return np.maximum(counts - drops[np.arange(len(counts)), positive - 1][:, None], 0.0)
+    """max(counts − t, 0) with the t that makes each row's sum its target.
+
+    Newton's steps on that sum, which is convex in t and made of straight pieces: from below they reach it exactly, for
+    each drops counts that t has passed, and there are no more steps than counts.
+    """
+    drops, moving = (counts.sum(axis=1) - target) / counts.shape[1], np.arange(len(counts))
+    while len(moving):
+        above = counts[moving] > drops[moving, None]
+        number = above.sum(axis=1)
+        held = np.einsum("rc,rc->r", counts[moving], above)
+        step = (held - target[moving]) / np.maximum(number, 1)
+        rises = (number > 0) & (step > drops[moving])
+        drops[moving[rises]], moving = step[rises], moving[rises]
+    return np.maximum(counts - drops[:, None], 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,11 +281,29 @@ def _kernel(release: Release, bound: float, step: int) -> _Kernel:
     start, stop = np.searchsorted(release.rows, [step * cells, (step + 1) * cells])
     cell = release.rows[start:stop] - step * cells
     totals = np.maximum(release.visits[step].ravel()[cell], 0).astype(np.float64)
-    counts = consistent(totals, np.maximum(release.transitions[start:stop], 0).astype(np.float64), bound)
+    noisy = release.transitions[start:stop].astype(np.float64)
+    counts = consistent(totals, np.maximum(noisy, 0.0, out=noisy), bound)
     visits = counts.sum(axis=1)
     trusted = visits > bound
-    kernel = counts[trusted] / visits[trusted, None]
+    kernel = counts if trusted.all() else counts[trusted]
+    kernel /= visits[trusted, None]  # in place: tables like these are most of the memory
     return _Kernel(cell[trusted] // actions, cell[trusted] % actions, visits[trusted], kernel, bound)
+
+
+def _kernels(release: Release, bound: float) -> Iterator[tuple[int, _Kernel]]:
+    """From the last step to the first; the next ones are prepared by other processors meanwhile, two at most since
+    each is large."""
+    most = min(sums.processors(), 2)
+    with ThreadPoolExecutor(most) as pool:
+        waiting: deque[tuple[int, Future[_Kernel]]] = deque()
+        for step in reversed(range(len(release.visits))):
+            waiting.append((step, pool.submit(_kernel, release, bound, step)))
+            if len(waiting) >= most:
+                done, kernel = waiting.popleft()
+                yield done, kernel.result()
+        while waiting:
+            done, kernel = waiting.popleft()
+            yield done, kernel.result()
 
 
 def _penalty(
@@ -307,8 +340,7 @@ def derive(release: Release, schema: Schema, parameters: Parameters) -> policy.P
     bound = _bound(release.counted, schema, parameters.delta)
     scores = np.zeros((horizon, states, actions))
     value = np.zeros(states + 1)  # line 2: Ṽ_{H+1} = 0
-    for step in reversed(range(horizon)):
-        kernel = _kernel(release, bound, step)
+    for step, kernel in _kernels(release, bound):
         following = value + arrival
         mean = kernel.successors @ following
         variance = (kernel.successors * (following - mean[:, None]) ** 2).sum(axis=1)

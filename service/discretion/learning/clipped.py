@@ -28,8 +28,8 @@ from typing import Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import rewards, sums
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Records, Schema
+from discretion.learning import rewards, sums, walks
+from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 BITS: Final = 16
@@ -48,7 +48,7 @@ class _Vectors:
     """What the units of a block add, before shortening: one entry for each unit and cell."""
 
     owners: IntArray  # (E,) a number for each unit
-    cells: IntArray  # (E,) ascending for each unit
+    cells: IntArray  # (E,) in an order of the unit's own
     sums: FloatArray  # (E,) integers
 
     @property
@@ -61,11 +61,25 @@ class _Vectors:
         return sums.shortened(self.sums, self.owners, ONE)
 
 
-def _vectors(positions: IntArray, cells: IntArray, values: FloatArray, size: int) -> _Vectors:
-    """Integers below 2⁵³ add up exactly in float64, in any order."""
-    keys, inverse = np.unique(positions * size + cells, return_inverse=True)
+def _vectors(block: Bounded, cells: walks.Cells, values: FloatArray, size: int) -> _Vectors:  # (H, B) each
+    """What a unit has in one cell, added up; the cell `size` is none. Integers below 2⁵³ add up exactly in float64, in
+    any order. Where a unit is one trajectory its steps are compared, which is faster than sorting."""
+    if block.schema.per_unit > 1:
+        return _sorted_vectors(block, cells, values, size)
+    steps = walks.first(cells)
+    summed = walks.merged(steps, np.where(cells == size, 0.0, values))
+    taken = (steps == np.arange(len(cells))[:, None]) & (cells != size)
+    number = np.cumsum(taken.any(axis=0)) - 1
+    place = np.flatnonzero(taken.ravel())
+    return _Vectors(number[place % cells.shape[1]], cells.ravel()[place].astype(np.int64), summed.ravel()[place])
+
+
+def _sorted_vectors(block: Bounded, cells: walks.Cells, values: FloatArray, size: int) -> _Vectors:
+    place = np.flatnonzero((cells != size).ravel())
+    positions = block.positions[place % cells.shape[1]]
+    keys, inverse = np.unique(positions * size + cells.ravel()[place], return_inverse=True)
     owners = np.unique(keys // size, return_inverse=True)[1]
-    sums: FloatArray = np.bincount(inverse, weights=values, minlength=len(keys)).astype(np.float64)
+    sums: FloatArray = np.bincount(inverse, weights=values.ravel()[place], minlength=len(keys)).astype(np.float64)
     return _Vectors(owners, keys % size, sums)
 
 
@@ -79,30 +93,19 @@ def _finite(values: FloatArray) -> FloatArray:
     return np.clip(np.nan_to_num(values), -_LARGEST, _LARGEST)
 
 
-def _every(block: Bounded) -> list[Records]:
-    return block.once(("every record",), lambda: [block.records(step) for step in range(block.schema.horizon)])
+def _states(block: Bounded, cells: walks.Cells) -> walks.Cells:  # (H, B)
+    """The states of cells; nowhere is the number of states."""
+    return cells // block.schema.actions
 
 
-def _positions(block: Bounded, steps: list[Records]) -> IntArray:
-    return block.positions[np.concatenate([records.rows for records in steps])]
-
-
-def _states(steps: list[Records]) -> IntArray:
-    return np.concatenate([records.states.astype(np.int64) for records in steps])
-
-
-def _cells(steps: list[Records], actions: int) -> IntArray:
-    return _states(steps) * actions + np.concatenate([records.actions for records in steps])
-
-
-def paid(schema: Schema, reward: rewards.Known | None, records: Records) -> FloatArray:  # (R,)
+def _paid(block: Bounded, reward: rewards.Known | None) -> FloatArray:  # (H, B)
     """r / width, so that the end earns 0: recorded, or looked up in a public table."""
+    schema, found = block.schema, walks.walk(block)
     if reward is None:
-        return records.rewards - schema.idle
+        return np.stack([block.rewards(step) - schema.idle for step in range(schema.horizon)])
     if reward.table.ndim == 1:
-        reached = np.where(records.known, records.successors, schema.count).astype(np.int64)
-        return np.asarray(reward.on_arrival(schema))[reached] - schema.idle
-    return np.asarray(reward.at(schema, 0))[records.states.astype(np.int64), records.actions] - schema.idle
+        return (np.asarray(reward.on_arrival(schema)) - schema.idle)[found.successors]
+    return (np.append(np.asarray(reward.at(schema, 0)), 0.0) - schema.idle)[found.cells]
 
 
 def _check(radius: float) -> None:
@@ -154,9 +157,8 @@ class Coverage(_Clipped):
     name = "states and actions that each patient went through, every patient cut to length 1"
 
     def vectors(self, block: Bounded) -> _Vectors:
-        steps = _every(block)
-        cells = _cells(steps, self.schema.actions)
-        visited = _vectors(_positions(block, steps), cells, np.ones(len(cells)), self.size)
+        cells = walks.walk(block).cells
+        visited = _vectors(block, cells, np.ones(cells.shape), self.size)
         return _Vectors(visited.owners, visited.cells, np.full(len(visited.cells), float(ONE)))
 
 
@@ -180,21 +182,17 @@ class Returns(_Clipped):
         return (self.schema.count,)
 
     def vectors(self, block: Bounded) -> _Vectors:
-        steps = _every(block)
-        earned = _earned(block, self.schema, self.discount, self.reward)
+        earned = _earned(block, self.discount, self.reward)
         values = _integers(earned - _finite(np.asarray(self.centre)), self.radius)
-        return _vectors(_positions(block, steps), _states(steps), values, self.size)
+        return _vectors(block, _states(block, walks.walk(block).cells), values, self.size)
 
 
-def _earned(block: Bounded, schema: Schema, discount: float, reward: rewards.Known | None) -> FloatArray:
-    """What each record's trajectory earned from it on, discounted; one trajectory at a time, elementwise."""
-    total = np.zeros(len(block.positions))
-    earned = []
-    for records in reversed(_every(block)):
-        total = total * discount
-        total[records.rows] += paid(schema, reward, records)
-        earned.append(total[records.rows])
-    return np.concatenate(earned[::-1])
+def _earned(block: Bounded, discount: float, reward: rewards.Known | None) -> FloatArray:  # (H, B)
+    """What each trajectory earned from each step on, discounted; one trajectory at a time, elementwise."""
+    paid = np.where(walks.walk(block).cells == walks.nowhere(block.schema), 0.0, _paid(block, reward))
+    for step in reversed(range(len(paid) - 1)):
+        paid[step] += discount * paid[step + 1]
+    return paid
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,16 +222,13 @@ class Surprises(_Clipped):
         return f"{what} after each state and action, every patient cut to a set length"
 
     def vectors(self, block: Bounded) -> _Vectors:
-        steps = [records.only(records.known) for records in _every(block)]
-        surprises = np.concatenate([self._surprises(records) for records in steps])
-        cells = _cells(steps, self.schema.actions)
-        return _vectors(_positions(block, steps), cells, _integers(surprises, self.radius), self.size)
-
-    def _surprises(self, records: Records) -> FloatArray:
+        found, cells = walks.walk(block), walks.known(block)
         values = np.append(_finite(self.values), 0.0)  # the end earns nothing
-        change = self.discount * values[records.successors.astype(np.int64)]
-        change = change - values[records.states.astype(np.int64)]
-        return change + paid(self.schema, self.reward, records) if self.rewarded else change
+        surprises = self.discount * values[found.successors]
+        surprises -= values[_states(block, cells)]
+        if self.rewarded:
+            surprises += _paid(block, self.reward)
+        return _vectors(block, cells, _integers(surprises, self.radius), self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,9 +300,11 @@ class EarningsAndSteps:
         return partial
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        share = (_earned(block, self.schema, self.discount, self.reward) - self.low) / (self.high - self.low)
-        owners = np.unique(_positions(block, _every(block)), return_inverse=True)[1]
-        visits = np.bincount(owners)
-        total = np.bincount(owners, weights=np.maximum(sums.whole(share * ONE, ONE), 0.0))
+        share = (_earned(block, self.discount, self.reward) - self.low) / (self.high - self.low)
+        counts = walks.walk(block).cells != walks.nowhere(self.schema)
+        owners = np.unique(block.positions, return_inverse=True)[1]
+        visits = np.bincount(owners, weights=counts.sum(axis=0)).astype(np.int64)
+        whole = np.where(counts, np.maximum(sums.whole(share * ONE, ONE), 0.0), 0.0)
+        total = np.bincount(owners, weights=whole.sum(axis=0))
         partial[0] += int((total // np.maximum(visits, 1)).sum())
         partial[1] += int((visits * ONE // (self.schema.horizon * self.schema.per_unit)).sum())

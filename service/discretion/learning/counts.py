@@ -15,72 +15,30 @@ For replacing one unit of at most m trajectories with H steps, b and b′ being 
 """
 
 import math
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from discretion.learning import features as maps
+from discretion.learning import walks
 from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 Dynamics = Literal["per_step", "stationary"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Visits:
-    """Visits to be counted in one table: cell (state, action), scaled reward, and successor or the end."""
-
-    cells: IntArray
-    rewards: FloatArray
-    successors: IntArray
+_TURN: Final = threading.Lock()  # of whoever adds to a table that threads share
 
 
-def _step_visits(schema: Schema, block: Bounded, step: int, known_only: bool) -> tuple[_Visits, IntArray]:
-    records = block.records(step)
-    if known_only:
-        records = records.only(records.known)
-    cells = records.states.astype(np.int64) * schema.actions + records.actions
-    successors = np.where(records.known, records.successors, schema.count).astype(np.int64)
-    return _Visits(cells, records.rewards, successors), records.rows
-
-
-def _visits_per_step(schema: Schema, block: Bounded) -> Iterator[_Visits]:
-    """A visit whose successor nobody recorded counts in no table. At the horizon that would lose every visit although
-    nothing after it matters: there an unknown successor is taken as the end, whose value is zero like everyone's."""
-    for step in range(schema.horizon):
-        yield _step_visits(schema, block, step, known_only=step + 1 < schema.horizon)[0]
-
-
-def _first_visits(schema: Schema, block: Bounded) -> Iterator[_Visits]:
-    """Each (s, a) at most once a trajectory, with its one successor; one without successor is left out, since pooled
-    over steps the horizon is not like everyone's end."""
-    yield block.once(("first visits",), lambda: _look_for_first_visits(schema, block))[0]
-
-
-def _look_for_first_visits(schema: Schema, block: Bounded) -> tuple[_Visits, IntArray]:
-    """They, in the order of trajectories and within one of steps, and the trajectory of each."""
-    steps = [_step_visits(schema, block, step, known_only=True) for step in range(schema.horizon)]
-    rows = np.concatenate([rows for _, rows in steps])
-    order = np.argsort(rows, kind="stable")
-    rows = rows[order]
-    cells, rewards, successors = (
-        np.concatenate([getattr(visits, name) for visits, _ in steps])[order]
-        for name in ("cells", "rewards", "successors")
-    )
-    _, first = np.unique(rows * (schema.count * schema.actions) + cells, return_index=True)
-    first.sort()
-    return _Visits(cells[first], rewards[first], successors[first]), rows[first]
-
-
-def _first_arrivals(schema: Schema, block: Bounded) -> _Visits:
-    """Of the first visits, the first that reached each state, and the one that ended the trajectory."""
-    visits, rows = block.once(("first visits",), lambda: _look_for_first_visits(schema, block))
-    _, first = np.unique(rows * (schema.count + 1) + visits.successors, return_index=True)
-    return _Visits(visits.cells[first], visits.rewards[first], visits.successors[first])
+def _add(table: IntArray, keys: IntArray, values: IntArray | int) -> None:
+    """As many numbers as there are records, however large the table is."""
+    with _TURN:
+        np.add.at(table, keys, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +50,7 @@ class _Counted:
 
     part = events.EVERYONE
     symmetric = False
+    locked = True  # threads share one table, which may be most of the memory
 
     @property
     def cells(self) -> int:
@@ -106,9 +65,19 @@ class _Counted:
         steps = () if self.dynamics == "stationary" else (self.schema.horizon,)
         return (*steps, self.schema.count, self.schema.actions)
 
-    def _visits(self, block: Bounded) -> Iterator[tuple[int, _Visits]]:
-        visits = _first_visits if self.dynamics == "stationary" else _visits_per_step
-        return enumerate(visits(self.schema, block))
+    def _visits(self, block: Bounded) -> Iterator[tuple[int, int, IntArray, IntArray]]:
+        """Of each step its table, cells that count, and the trajectories of them.
+
+        A visit whose successor nobody recorded counts in no table. At the horizon of a kernel per step that would lose
+        every visit although nothing after it matters: there an unknown successor is taken as the end, whose value is
+        zero like everyone's.
+        """
+        pooled = self.dynamics == "stationary"
+        for step, cells in enumerate(walks.first_visits(block) if pooled else walks.known(block)):
+            if not pooled and step + 1 == self.schema.horizon:
+                cells = walks.walk(block).cells[step]
+            rows = np.flatnonzero(cells != walks.nowhere(self.schema))
+            yield 0 if pooled else step, step, cells[rows].astype(np.int64), rows
 
     @property
     def _per_step(self) -> str:
@@ -143,8 +112,8 @@ class VisitCounts(_Counted):
         return units * self.schema.per_unit
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, visits in self._visits(block):
-            partial[table] += np.bincount(visits.cells, minlength=self.cells)
+        for table, _, cells, _ in self._visits(block):
+            _add(partial[table], cells, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,11 +146,11 @@ class TransitionCounts(VisitCounts):
         return np.zeros((rows, self.schema.count + 1), dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        columns = self.schema.count + 1
-        for table, visits in self._visits(block):
-            row = self._index[table][visits.cells]
-            keys, counts = np.unique((row * columns + visits.successors)[row >= 0], return_counts=True)
-            partial.reshape(-1)[keys] += counts
+        columns, successors = self.schema.count + 1, walks.walk(block).successors
+        for table, step, cells, rows in self._visits(block):
+            row = self._index[table][cells]
+            keys = row * columns + successors[step][rows]
+            _add(partial.reshape(-1), keys[row >= 0], 1)
 
     def finish(self, partial: IntArray) -> IntArray:
         return partial
@@ -209,9 +178,9 @@ class RewardSums(_Counted):
         return units * self.schema.per_unit * self.schema.horizon * maps.ONE
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, visits in self._visits(block):
-            centred = np.trunc((visits.rewards - 0.5) * maps.ONE)
-            partial[table] += np.bincount(visits.cells, weights=centred, minlength=self.cells).astype(np.int64)
+        for table, step, cells, rows in self._visits(block):
+            centred = np.trunc((block.rewards(step)[rows] - 0.5) * maps.ONE)
+            _add(partial[table], cells, centred.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,9 +238,17 @@ class PaidSums(_Counted):
         return units * self.schema.per_unit * maps.ONE
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, visits in self._visits(block):
-            paid = self._on_grid(visits.rewards)
-            partial[table] += np.bincount(visits.cells, weights=paid, minlength=self.cells).astype(np.int64)
+        for table, step, cells, rows in self._visits(block):
+            _add(partial[table], cells, self._on_grid(block.rewards(step)[rows]).astype(np.int64))
+
+
+def _first_arrivals(block: Bounded) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
+    """Of the first visits, the first that reached each state, and the one that ended the trajectory: its step, its
+    trajectories, their cells and what was reached."""
+    successors = walks.walk(block).successors
+    for step, cells in enumerate(walks.first_arrivals(block)):
+        rows = np.flatnonzero(cells != walks.nowhere(block.schema))
+        yield step, rows, cells[rows].astype(np.int64), successors[step][rows].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,9 +267,10 @@ class ArrivalSums(PaidSums):
         return np.zeros(self.shape, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        visits, states = _first_arrivals(self.schema, block), self.schema.count
-        where = np.where(visits.successors < states, visits.successors, states + visits.cells)
-        partial += np.bincount(where, weights=self._on_grid(visits.rewards), minlength=len(partial)).astype(np.int64)
+        states = self.schema.count
+        for step, rows, cells, reached in _first_arrivals(block):
+            where = np.where(reached < states, reached, states + cells)
+            _add(partial, where, self._on_grid(block.rewards(step)[rows]).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,5 +305,5 @@ class ArrivalCounts(_Counted):
         return np.zeros(self.schema.count, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        reached = _first_arrivals(self.schema, block).successors
-        partial += np.bincount(reached, minlength=self.schema.count + 1)[:-1]
+        for _, _, _, reached in _first_arrivals(block):
+            _add(partial, reached[reached < self.schema.count], 1)

@@ -27,6 +27,7 @@ from discretion.learning.trajectories import FloatArray, IntArray, Schema, Traje
 from discretion.privacy import events, noise, rho
 
 _INTEGERS: Final = 2**62  # what an exact sum and its noise must stay below
+_DRAWN: Final = 2**22  # numbers of noise that are held at once, beside those that they are added to
 _TAIL: Final = 2**10  # noise beyond this many scales does not happen
 
 
@@ -206,8 +207,17 @@ class Curator:
 
     def _drawn(self, totals: Sequence[IntArray], asked: Sequence[events.Event]) -> list[Answer]:
         for total, event in zip(totals, asked, strict=True):
-            total += self._noise(event, total.shape)  # in place: a table of transitions may be most of the memory
+            self._add_noise(total, event)
         return [Answer(total, event) for total, event in zip(totals, asked, strict=True)]
+
+    def _add_noise(self, total: IntArray, event: events.Event) -> None:
+        """In place, and some rows at a time: a table of transitions may be most of the memory."""
+        rows = len(total)
+        if event.mechanism != events.SYMMETRIC_GAUSSIAN and total.ndim > 1:  # else rows have noise in common
+            rows = max(1, _DRAWN // max(1, total[:1].size))
+        for start in range(0, len(total), rows):
+            part = total[start : start + rows]
+            part += self._noise(event, part.shape)
 
     def _debit(self, asked: Sequence[events.Event]) -> int:
         """Pay for all of them or none; the number of the first."""

@@ -14,13 +14,14 @@ The likelihood adds the sampling variance n·p(1 − p) to the noise's, so share
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.learning.trajectories import BoolArray, FloatArray
+from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
 
 RATIO: Final = 1.25  # of two levels: finer than what the likelihood of any shrunk cell can tell apart
 ROUNDS: Final = 25  # of expectation maximisation; directions that are flat after these are not in the data
@@ -29,6 +30,7 @@ CHUNK: Final = 50_000
 PRIOR: Final = 20.0  # cells' worth of the common distribution in that of each group
 SURE: Final = 4.0  # deviations from zero after which a share is taken as it was counted
 _LEAST: Final = 1e-12  # weight of a level, so that no cell is impossible
+_NEAR: Final = 128  # counts below this are looked up, being few
 DOUBT: Final = 1e-3  # or the least probability of zero that still shrinks
 
 
@@ -46,7 +48,7 @@ class Noised:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def only(self, which: slice | BoolArray) -> "Noised":
+    def only(self, which: slice | BoolArray | IntArray) -> "Noised":
         return replace(
             self,
             counts=self.counts[which],
@@ -110,23 +112,22 @@ def fit(
     likelihood = cells.likelihood(levels)
     common, size = start[None], np.array([float(len(cells))])
     for _ in range(ROUNDS):
-        expected = _expected(likelihood, common, np.zeros(len(cells), dtype=np.int64))
+        expected = _expected([likelihood], common)
         expected[:, 0] += zeros
         common = _limited(expected, size + zeros, levels, mass)
     if groups == 1:
         return Mixture(levels, common)
     size = (np.bincount(cells.group, minlength=groups) + PRIOR).astype(np.float64)
-    weights = np.repeat(common, groups, axis=0)
+    weights, apart = np.repeat(common, groups, axis=0), [likelihood[cells.group == group] for group in range(groups)]
     for _ in range(ROUNDS):
-        weights = _limited(_expected(likelihood, weights, cells.group) + PRIOR * common, size, levels, mass)
+        weights = _limited(_expected(apart, weights) + PRIOR * common, size, levels, mass)
     return Mixture(levels, weights)
 
 
-def _expected(likelihood: FloatArray, weights: FloatArray, group: NDArray[np.integer]) -> FloatArray:  # (groups, K)
-    """How many cells of each group are at each level, as far as is known."""
-    chances = likelihood * np.maximum(weights, _LEAST)[group]
-    chances /= chances.sum(axis=1, keepdims=True)
-    return np.stack([np.bincount(group, column, minlength=len(weights)) for column in chances.T], axis=1)
+def _expected(likelihoods: Sequence[FloatArray], weights: FloatArray) -> FloatArray:  # (M, K) each, (groups, K)
+    """How many cells of each group are at each level, as far as is known: w·Σ likelihood/(likelihood·w)."""
+    pairs = zip(likelihoods, np.maximum(weights, _LEAST), strict=True)
+    return np.stack([weight * ((1 / (likelihood @ weight)) @ likelihood) for likelihood, weight in pairs])
 
 
 def _limited(expected: FloatArray, size: FloatArray, levels: FloatArray, mass: float | None) -> FloatArray:
@@ -152,16 +153,38 @@ def _limited(expected: FloatArray, size: FloatArray, levels: FloatArray, mass: f
     return weights(high)
 
 
-def posterior(cells: Noised, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+def posterior(cells: Noised, mixture: Mixture, kind: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of each share given its count.
 
-    A share that is surely not zero is taken as it was counted: there the levels are coarser than the count is.
+    A share that is surely not zero is taken as it was counted: there the levels are coarser than the count is. Cells of
+    one `kind`, ascending, have visits and noise in common and whole counts, so that few of them differ.
     """
     mean, variance = np.empty(len(cells)), np.empty(len(cells))
     for start in range(0, len(cells), CHUNK):
         which = slice(start, start + CHUNK)
-        mean[which], variance[which] = _posterior(cells.only(which), mixture)
+        some = cells.only(which)
+        if kind is None:
+            mean[which], variance[which] = _posterior(some, mixture)
+            continue
+        chosen, place = _different(some, kind[which], len(mixture.weights))
+        found = _posterior(some.only(chosen), mixture)
+        mean[which], variance[which] = found[0][place], found[1][place]
     return mean, variance
+
+
+def _different(cells: Noised, kind: IntArray, groups: int) -> tuple[IntArray, IntArray]:
+    """Cells of which no two are alike, but for those of large counts, and for every cell which of them it is like."""
+    near = np.abs(cells.counts) < _NEAR
+    place = ((kind - kind[0]) * groups + cells.group) * (2 * _NEAR) + np.where(near, cells.counts, 0).astype(np.int64)
+    place += _NEAR
+    last = np.full(int(place.max()) + 1, -1)
+    last[place[near]] = np.flatnonzero(near)
+    chosen = last[last >= 0]
+    last[last >= 0] = np.arange(len(chosen))
+    far = np.flatnonzero(~near)
+    index = last[place]
+    index[far] = len(chosen) + np.arange(len(far))
+    return np.concatenate((chosen, far)), index
 
 
 def _posterior(cells: Noised, mixture: Mixture) -> tuple[FloatArray, FloatArray]:

@@ -160,7 +160,7 @@ def _likely(table: _Rows, levels: FloatArray) -> Groups:  # (R·(S+1),)
     mixture = denoising.fit(some, denoising.sparse_start(levels, columns), levels, mass=1 / columns)
     for cells in _chunks(size, columns):
         pooled, others = table.others(cells)
-        share, _ = denoising.posterior(pooled, mixture)
+        share, _ = denoising.posterior(pooled, mixture, cells // columns)
         group[cells] = np.where(others > 0, 1 + np.searchsorted(_LIKELY, share), 0)
     return group
 
@@ -186,9 +186,8 @@ def model(release: Counted, trust: float) -> Model:
         table.own(learned, group[learned]), start, levels, groups=len(_LIKELY) + 2, mass=1 / columns
     )
     for cells in _chunks(size, columns):
-        mean, spread = (
-            part.reshape(-1, columns) for part in denoising.posterior(table.own(cells, group[cells]), mixture)
-        )
+        found = denoising.posterior(table.own(cells, group[cells]), mixture, cells // columns)
+        mean, spread = (part.reshape(-1, columns) for part in found)
         rows = slice(cells[0] // columns, cells[-1] // columns + 1)
         kernel[rows], variance[rows] = denoising.closed(mean, spread), spread
     return Model(table.rows, table.visits, kernel, variance)

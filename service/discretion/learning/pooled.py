@@ -16,6 +16,7 @@ up to a multiple of 2ˢ so that the sum of their squares fits 64 bits.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -50,6 +51,10 @@ def group_of(schema: Schema, groups: int) -> IntArray:  # (H,)
     return np.arange(schema.horizon) * groups // schema.horizon
 
 
+def _all_steps(steps: list[Records], name: str) -> NDArray[np.generic]:
+    return np.concatenate([getattr(records, name) for records in steps])
+
+
 def same_states(one: NDArray[np.generic], other: NDArray[np.generic]) -> BoolArray:  # (R, columns) each → (R,)
     """What is missing in both is no difference, though no NaN equals another."""
     return np.asarray(((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1))
@@ -62,14 +67,19 @@ class Seen:
     units: IntArray  # (R,) 0 … U−1
     cells: IntArray  # (R,)
     states: NDArray[np.generic]  # (R, columns)
-    successors: NDArray[np.generic]  # (R, columns)
     rewards: FloatArray  # (R,) of [0, 1]
     ended: BoolArray  # (R,)
     following: IntArray  # (R,) the group of the next step
     again: IntArray  # (R,) the record whose state the successor is, or −1
+    beyond: NDArray[np.generic]  # (N, columns) the successors of records that have −1 there
     starts: IntArray  # (S,) where each run of one unit and cell begins
     owner: IntArray  # (S,) whose it is
     count: int  # U
+
+    @cached_property
+    def last(self) -> IntArray:  # (N,)
+        """The records whose successor is no other record's state."""
+        return np.flatnonzero(self.again < 0)
 
     def pieces(self, at_once: int) -> Iterator["Seen"]:
         """Whole units, not too many at a time."""
@@ -80,15 +90,16 @@ class Seen:
         low, high = np.searchsorted(self.units, (first, last))
         runs = slice(*np.searchsorted(self.owner, (first, last)))
         again = self.again[low:high]  # of the same unit
+        beyond = slice(*np.searchsorted(self.last, (low, high)))
         return Seen(
             self.units[low:high] - first,
             self.cells[low:high],
             self.states[low:high],
-            self.successors[low:high],
             self.rewards[low:high],
             self.ended[low:high],
             self.following[low:high],
             np.where(again < 0, -1, again - low),
+            self.beyond[beyond],
             self.starts[runs] - low,
             self.owner[runs] - first,
             last - first,
@@ -104,7 +115,7 @@ def seen_of(block: Bounded, schema: Schema, groups: int) -> Seen:
     group, sizes = group_of(schema, groups), [len(records.rows) for records in steps]
     group, later = group[: len(steps)], np.append(group[1:], group[-1])[: len(steps)]
     rows = np.concatenate([records.rows for records in steps])
-    present, units = np.unique(block.positions[rows], return_inverse=True)
+    units, count = _numbered(block.positions, rows)
     cells = np.repeat(group, sizes) * schema.actions + np.concatenate([records.actions for records in steps])
     order = np.argsort(units * (groups * schema.actions) + cells, kind="stable")
     units, cells = units[order], cells[order]
@@ -112,39 +123,47 @@ def seen_of(block: Bounded, schema: Schema, groups: int) -> Seen:
     new[1:] = (units[1:] != units[:-1]) | (cells[1:] != cells[:-1])
     starts = np.flatnonzero(new)
 
-    def column(name: str) -> NDArray[np.generic]:
-        return np.concatenate([getattr(records, name) for records in steps])[order]
-
+    again, beyond = _again(steps, len(block.positions), order)
     return Seen(
         units,
         cells,
-        column("states"),
-        column("successors"),
-        column("rewards").astype(np.float64),
-        column("ended").astype(np.bool_),
+        _all_steps(steps, "states")[order],
+        _all_steps(steps, "rewards")[order].astype(np.float64),
+        _all_steps(steps, "ended")[order].astype(np.bool_),
         np.repeat(later, sizes)[order],
-        _again(steps, len(block.positions), order),
+        again,
+        beyond,
         starts,
         units[starts],
-        len(present),
+        count,
     )
 
 
-def _again(steps: list[Records], trajectories: int, order: IntArray) -> IntArray:  # (R,)
-    """Most successors are the state of the trajectory's next record: their features need not be computed twice."""
+def _numbered(positions: IntArray, rows: IntArray) -> tuple[IntArray, int]:  # (B,), (R,) → (R,)
+    """The unit of each record, by position and without gaps, and how many there are."""
+    owner = np.unique(positions, return_inverse=True)[1]
+    present = np.zeros(len(positions), dtype=np.bool_)
+    present[owner[rows]] = True
+    return (np.cumsum(present) - 1)[owner[rows]], int(np.count_nonzero(present))
+
+
+def _again(steps: list[Records], trajectories: int, order: IntArray) -> tuple[IntArray, NDArray[np.generic]]:
+    """Most successors are the state of the trajectory's next record: their features need not be computed twice. Where
+    a trajectory has a record at the next step, it was not cut before, and what followed is the state of that record,
+    bit for bit (`Bounded.successor`). Then the successors of all others, in the same order."""
     place, found, before = np.full(trajectories, -1), [], len(order)
     for records in reversed(steps):
         before -= len(records.rows)
         found.append(place[records.rows])
         place = np.full(trajectories, -1)
         place[records.rows] = before + np.arange(len(records.rows))
-    following = np.concatenate(found[::-1])
-    states, successors = (np.concatenate([getattr(r, name) for r in steps]) for name in ("states", "successors"))
-    rank = np.empty(len(order), dtype=np.int64)
+    found.reverse()
+    beyond = np.concatenate([records.successors[after < 0] for records, after in zip(steps, found, strict=True)])
+    following, rank = np.concatenate(found), np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    if not len(order):
-        return following
-    return np.where((following >= 0) & same_states(states[following], successors), rank[following], -1)[order]
+    again = np.append(rank, -1)[following[order]]  # the last entry is nobody's
+    number = np.cumsum(following < 0) - 1
+    return again, beyond[number[order[again < 0]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,17 +174,20 @@ class _Weighted:
     root: FloatArray  # (R,)
 
 
-def _frobenius(psi: FloatArray, starts: IntArray, owner: IntArray, count: int, shift: int) -> IntArray:  # (U,)
-    """An integer at least ‖M/2ˢ‖_F² of each unit, from exact products of integers."""
-    ends = np.append(starts[1:], len(psi))
-    lengths, square = ends - starts, np.zeros(count, dtype=np.int64)
-    for length in np.unique(lengths):
-        chosen = np.flatnonzero(lengths == length)
-        rows = psi[starts[chosen][:, None] + np.arange(length)]  # (S, length, p)
+def _frobenius(psi: FloatArray, seen: Seen, shift: int, which: BoolArray | None = None) -> IntArray:  # (U,)
+    """An integer at least ‖M/2ˢ‖_F² of each unit, or of those units, from exact products of integers."""
+    lengths, square = np.diff(np.append(seen.starts, len(psi))), np.zeros(seen.count, dtype=np.int64)
+    runs = np.arange(len(lengths)) if which is None else np.flatnonzero(which[seen.owner])
+    for length in np.unique(lengths[runs]):
+        chosen = runs[lengths[runs] == length]
+        rows = psi[seen.starts[chosen][:, None] + np.arange(length)]  # (S, length, p)
         other = rows.transpose(0, 2, 1)
         product = rows @ other if length <= psi.shape[1] else other @ rows
-        entries = np.ceil(np.abs(product) * 0.5**shift).astype(np.int64)
-        np.add.at(square, owner[chosen], (entries * entries).sum(axis=(1, 2)))
+        np.abs(product, out=product)
+        product *= 0.5**shift
+        entries = np.ceil(product, out=product).astype(np.int64)
+        entries *= entries
+        np.add.at(square, seen.owner[chosen], entries.sum(axis=(1, 2)))
     return square
 
 
@@ -173,14 +195,15 @@ def _weighted(seen: Seen, psi: FloatArray, clip: Fraction, longest: int) -> _Wei
     """Units shortened so that ‖M‖_F ≤ clip, checked in integers; `longest` is the most records a unit can have."""
     shift = longest.bit_length() + 2
     limit = int(clip * 2 ** (2 * maps.BITS - shift)) ** 2
-    square = _frobenius(psi, seen.starts, seen.owner, seen.count, shift)
+    square = _frobenius(psi, seen, shift)
     over = square > limit
     root = np.ones(seen.count)
     root[over] = np.sqrt(np.sqrt(limit / square[over])) * _MARGIN
-    weighted, shrink = psi, _MARGIN
+    weighted, shrink = psi.copy() if over.any() else psi, _MARGIN
     while over.any():  # who is over now was over each time before, so how often is a unit's own matter
-        weighted = np.trunc(psi * root[seen.units, None])  # of units within the limit, the same again
-        over = _frobenius(weighted, seen.starts, seen.owner, seen.count, shift) > limit
+        rows = np.flatnonzero(over[seen.units])
+        weighted[rows] = np.trunc(psi[rows] * root[seen.units[rows], None])
+        over = _frobenius(weighted, seen, shift, over) > limit
         root[over] *= shrink
         shrink = max(shrink * shrink, 0.5)
     return _Weighted(weighted, root[seen.units])
@@ -230,9 +253,9 @@ class Pooled:
         reward = seen.rewards - self.schema.idle
         if potential is None:
             return reward
-        here, rest = potential.of(psi), np.flatnonzero(seen.again < 0)
+        here = potential.of(psi)
         there = here[seen.again]
-        there[rest] = potential.of(self.features.psi(seen.successors[rest]))
+        there[seen.last] = potential.of(self.features.psi(seen.beyond))
         return np.asarray(reward + np.where(seen.ended, 0.0, there) - here)
 
     def finish(self, partial: IntArray) -> IntArray:
@@ -331,8 +354,7 @@ class Residuals(Pooled):
     def _following(self, seen: Seen, psi: FloatArray) -> tuple[FloatArray, BoolArray]:  # (R,) each
         """What the next state is worth, and whether the next recorded action is the one that makes it so."""
         value, followed, known = np.zeros(len(psi)), np.zeros(len(psi), dtype=np.bool_), seen.again >= 0
-        rest = np.flatnonzero(~known)
-        other = self.features.psi(seen.successors[rest])
+        rest, other = seen.last, self.features.psi(seen.beyond)
         for group, released in enumerate(self.values):
             rows = np.flatnonzero(known & (seen.following == group))
             value[rows], best = _by_chunks(released, psi, seen.again[rows])

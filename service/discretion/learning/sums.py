@@ -6,7 +6,11 @@ can move it (in `counts` and `regressions`, each with its proof). All arithmetic
 size of blocks change nothing.
 """
 
-from collections.abc import Iterator, Sequence
+import contextvars
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence, Sized
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Final, Protocol
 
@@ -47,23 +51,75 @@ def totals(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[
     return finished(statistics, partials(statistics, trajectories))
 
 
-def partials(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[IntArray]:
-    """What the blocks contribute; partials of other blocks simply add, wherever they were made."""
-    made = [statistic.partial() for statistic in statistics]
-    for block in trajectories.bounded():
-        for statistic, partial in zip(statistics, made, strict=True):
-            statistic.add(block, trajectories.units, partial)
-    return made
-
-
 def finished(statistics: Sequence[Statistic], made: Sequence[IntArray]) -> list[IntArray]:
     return [statistic.finish(partial) for statistic, partial in zip(statistics, made, strict=True)]
+
+
+def partials(statistics: Sequence[Statistic], trajectories: Trajectories, threads: int | None = None) -> list[IntArray]:
+    """What the blocks contribute; partials of other blocks simply add, wherever they were made. Each processor, or so
+    many threads, reads and adds blocks of its own.
+
+    Integers add up to the same in any order, so neither threads nor blocks can be told from the sums. Each thread has
+    a partial of its own, except of statistics that lock theirs themselves because it may be large.
+    """
+    first = [statistic.partial() for statistic in statistics]
+    blocks = _Blocks(trajectories.readers())
+
+    def work(partials: Sequence[IntArray]) -> Sequence[IntArray]:
+        for read in blocks:
+            for piece in read().pieces():
+                for statistic, partial in zip(statistics, partials, strict=True):
+                    statistic.add(piece, trajectories.units, partial)
+        return partials
+
+    def begun() -> list[IntArray]:
+        return [
+            shared if getattr(statistic, "locked", False) else statistic.partial()
+            for statistic, shared in zip(statistics, first, strict=True)
+        ]
+
+    others = _threads(threads or processors(), trajectories.blocks) - 1
+    with ThreadPoolExecutor(max(others, 1)) as pool:
+        # A thread begins without what `numpy.errstate` says here.
+        running = [pool.submit(contextvars.copy_context().run, work, begun()) for _ in range(others)]
+        work(first)
+        for done in running:
+            for partial, more in zip(first, done.result(), strict=True):
+                if partial is not more:
+                    partial += more
+    return first
+
+
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _threads(most: int, blocks: object) -> int:
+    """No more than there are blocks, where that is known."""
+    return max(1, min(most, len(blocks) if isinstance(blocks, Sized) else most))
+
+
+class _Blocks:
+    """What is still to be read, handed out one at a time to whoever asks."""
+
+    def __init__(self, readers: Iterator[Callable[[], Bounded]]) -> None:
+        self._readers, self._turn = readers, threading.Lock()
+
+    def __iter__(self) -> Iterator[Callable[[], Bounded]]:
+        while True:
+            with self._turn:
+                read = next(self._readers, None)
+            if read is None:
+                return
+            yield read
 
 
 def whole(values: FloatArray, most: float) -> FloatArray:
     """Integers of at most that size, truncated toward zero. What a learner hands in may divide by zero or be no number;
     what is summed never is: a NaN would become −2⁶³, and a patient's record would show without noise."""
-    return np.trunc(np.clip(np.nan_to_num(values, nan=0.0, posinf=most, neginf=-most), -most, most))
+    found = np.trunc(np.clip(np.asarray(values, dtype=np.float64), -most, most))
+    return np.where(np.isnan(found), 0.0, found)
 
 
 def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  # (E,) or (E, p), integers
@@ -80,8 +136,8 @@ def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  #
 
 def _squared(entries: FloatArray, owners: IntArray, count: int) -> FloatArray:
     """Column by column, so that a row's sum does not depend on how many others there are."""
-    rows = np.zeros(len(entries))
-    for column in np.ascontiguousarray(entries.reshape(len(entries), -1).T) if len(entries) else ():
+    rows = entries * entries if entries.ndim == 1 else np.zeros(len(entries))
+    for column in np.ascontiguousarray(entries.T) if entries.ndim > 1 else ():
         rows += column * column
     return np.asarray(np.bincount(owners, weights=rows, minlength=count), dtype=np.float64)  # of none: integers
 

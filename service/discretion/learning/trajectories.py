@@ -11,11 +11,12 @@ Rewards are handed out as x = (r − low) / width in [0, 1], where [low, low + w
 contain 0. A trajectory that ended earns r = 0 from then on, so the end is a state of known value (see `Schema.idle`).
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Final, TypeVar, cast
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from typing import Final, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ MAX_UNITS: Final = 10**10
 MAX_PER_UNIT: Final = 10_000
 MAX_BOUND: Final = 1e100
 
+_PIECE: Final = 2**18  # records that are looked at together
 _MOST_REWARDS: Final = 1e9  # that a total may be worth; there are at most MAX_HORIZON
 
 CONSTANT: Final = "1"  # the term of a feature map that is always 1
@@ -220,6 +222,21 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Stored:
+    """A block that is read when it is needed, by whoever needs it; its span is public."""
+
+    span: tuple[int, int]
+    read: Callable[[], Block]
+
+
+@runtime_checkable
+class Shelf(Protocol):
+    """Blocks that can be had without reading them yet."""
+
+    def stored(self) -> Iterator[Stored]: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectories:
     """A dataset, or a part of one: its public schema, the stored positions of its units, and blocks, which can be
     iterated any number of times."""
@@ -237,16 +254,24 @@ class Trajectories:
         return Trajectories(self.schema, units, self.blocks, self.first + first)
 
     def bounded(self) -> Iterator["Bounded"]:
+        return (read() for read in self.readers())
+
+    def readers(self) -> Iterator[Callable[[], "Bounded"]]:
+        """The blocks, each read where it is called: by several threads at once, if one likes."""
         covered, whole = 0, False
-        for block in self.blocks:
+        for block in self.blocks.stored() if isinstance(self.blocks, Shelf) else self.blocks:
             if whole or (covered and block.span is None):
                 raise ValueError("Several blocks need spans that ascend.")
             whole = block.span is None
             start, end = block.span or (0, self.first + self.units)
             start, end = max(start - self.first, covered), min(end - self.first, self.units)
             if start < end:
-                yield Bounded(self.schema, block, start, end, self.first)
+                yield partial(self._bounded, block, start, end)
             covered = max(covered, end)
+
+    def _bounded(self, block: Block | Stored, start: int, end: int) -> "Bounded":
+        held = block.read() if isinstance(block, Stored) else block
+        return Bounded(self.schema, held, start, end, self.first)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -280,6 +305,25 @@ class Bounded:
         self._admitted = self.part(start, end) & (_rank(self._position) < schema.per_unit)
         self._lengths = np.clip(block.lengths, 0, schema.horizon)
 
+    def pieces(self) -> Iterator["Bounded"]:
+        """The same, some trajectories at a time, so that what is computed of them stays in the processor's cache. Which
+        of them count was decided for the whole block. Where a unit may have several, they stay together."""
+        size, length = len(self._lengths), max(1, _PIECE // self.schema.horizon)
+        if self.schema.per_unit > 1 or not isinstance(self.schema.states, Discrete) or size <= length:
+            yield self
+            return
+        for start in range(0, size, length):
+            yield self._piece(slice(start, start + length))
+
+    def _piece(self, which: slice) -> "Bounded":
+        piece, block = copy.copy(self), self._block
+        by_step = {name: getattr(block, name)[:, which] for name in ("states", "actions", "rewards")}
+        whole = {name: getattr(block, name)[which] for name in ("units", "lengths", "endings", "final")}
+        piece._block, piece._found = replace(block, **by_step, **whole), {}
+        for name in ("_position", "_admitted", "_lengths"):
+            setattr(piece, name, getattr(self, name)[which])
+        return piece
+
     def once(self, key: tuple[object, ...], compute: Callable[[], _T]) -> _T:
         """What several statistics of one pass need of this block, computed for the first of them."""
         if key not in self._found:
@@ -311,7 +355,8 @@ class Bounded:
             rewards[step], total = following - total, following
         return rewards
 
-    def _rewards(self, step: int) -> FloatArray:  # (B,) scaled
+    def rewards(self, step: int) -> FloatArray:  # (B,)
+        """Scaled to [0, 1], of every trajectory, whether or not its record counts."""
         reward = self._clipped(step) if self.schema.total is None else self._within_total[step]
         return np.minimum(np.maximum(self.schema.scaled(reward), 0.0), 1.0)
 
@@ -321,7 +366,7 @@ class Bounded:
             return inside
         return np.asarray(~(np.isnan(np.asarray(states, dtype=np.float64)) & self.schema.states.complete).any(axis=-1))
 
-    def _successor(self, step: int) -> tuple[NDArray[np.generic], BoolArray, BoolArray]:
+    def successor(self, step: int) -> tuple[NDArray[np.generic], BoolArray, BoolArray]:
         """What followed step `step` (from 0): the state, whether it was the end, whether it is known at all."""
         block = self._block
         last = self._lengths == step + 1
@@ -331,20 +376,25 @@ class Bounded:
         known = ended | (self._inside(successor) & (~last | (np.asarray(block.endings) == CUT_BEFORE)))
         return successor, ended, known
 
-    def records(self, step: int, chosen: BoolArray | None = None) -> Records:
-        """The records of a step (from 0) that lie inside the schema, of the chosen trajectories or all."""
-        block = self._block
-        states, actions = block.states[step], np.asarray(block.actions[step], dtype=np.int64)
+    def seen(self, step: int) -> tuple[NDArray[np.generic], AnyIntArray, BoolArray]:
+        """State and action of every trajectory at a step (from 0), and whether they lie inside the schema."""
+        states, actions = self._block.states[step], self._block.actions[step]
         counts = self._admitted & (self._lengths > step)
         counts &= (actions >= 0) & (actions < self.schema.actions) & self._inside(states)
+        return states, actions, counts
+
+    def records(self, step: int, chosen: BoolArray | None = None) -> Records:
+        """The records of a step (from 0) that lie inside the schema, of the chosen trajectories or all."""
+        states, given, counts = self.seen(step)
+        actions = np.asarray(given, dtype=np.int64)
         if chosen is not None:
             counts &= chosen
-        successor, ended, known = self._successor(step)
+        successor, ended, known = self.successor(step)
         if isinstance(self.schema.states, Discrete):
             successor = np.where(ended, self.schema.states.count, np.where(known, successor, UNKNOWN))
         else:
             successor = _chosen(known & ~ended, successor, np.broadcast_to(self.schema.states.low, successor.shape))
-        every = Records(np.arange(len(counts)), states, actions, self._rewards(step), successor, ended, known)
+        every = Records(np.arange(len(counts)), states, actions, self.rewards(step), successor, ended, known)
         return every.only(counts)
 
 

@@ -1,0 +1,94 @@
+"""How the time of a training grows with stays, states, actions, steps and features, over two decades each.
+
+The exponent is the slope of a line through the logarithms. What a training does once, whatever the size, makes it
+smaller; what grows faster than it should makes it larger.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from benchmarks import scale, stays
+from benchmarks.rows import Row, row
+from discretion.learning.trajectories import Schema
+
+POINTS: Final = Path(__file__).parent / "growth.json"
+PICTURE: Final = Path(__file__).parents[1] / "docs" / "figures" / "performance" / "growth.png"
+_COUNTING: Final = ("DP-APVI", "DP-APVI, first visits", "DP-PAE")
+_SHORT: Final = 1.0  # seconds below which the best of three counts
+_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+
+
+@dataclass(frozen=True)
+class Curve:
+    letter: str
+    sizes: tuple[int, ...]
+    schema: Callable[[int], Schema]
+    units: Callable[[int], int]
+    most: float  # the algorithm's own exponent
+    goal: str
+    learners: tuple[str, ...] = _COUNTING
+
+
+CURVES: Final = (
+    Curve("n", (30_000, 300_000, 3_000_000), lambda n: scale.discrete(), lambda n: n, 1.0, "value <= 1.05"),
+    Curve("S", (1_000, 10_000, 100_000), lambda s: scale.discrete(s, 5), lambda s: 100_000, 1.0, "value <= 1.1"),
+    Curve("A", (2, 20, 200), lambda a: scale.discrete(actions=a), lambda a: 100_000, 1.0, "value <= 1.1"),
+    Curve("H", (5, 50, 500), lambda h: scale.discrete(horizon=h), lambda h: 20_000, 1.0, "value <= 1.1"),
+    Curve("d", (2, 20, 200), lambda d: scale.vector(d), lambda d: 5_000, 2.0, "value <= 2.1", ("pooled",)),
+)
+
+
+def measure() -> Iterator[Row]:
+    points: list[dict[str, Any]] = []
+    for curve in CURVES:
+        found: dict[str, list[float]] = {name: [] for name in curve.learners}
+        for size in curve.sizes:
+            for name, taken in _timed(curve, size):
+                found[name].append(taken)
+        for name, seconds in found.items():
+            points.append({"letter": curve.letter, "learner": name, "sizes": curve.sizes, "seconds": seconds})
+            exponent = float(np.polyfit(np.log(curve.sizes), np.log(seconds), 1)[0])
+            peer = "a line" if curve.most == 1.0 else "a square"
+            learner = "DP-VAPVI, pooled" if name == "pooled" else name
+            yield row(f"growth with {curve.letter}, {learner}", "exponent", exponent, peer, curve.most, curve.goal)
+    POINTS.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+    draw(points)
+
+
+def _timed(curve: Curve, size: int) -> Iterator[tuple[str, float]]:
+    schema = curve.schema(size)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        stays.store(Path(folder), schema, curve.units(size))
+        for name in curve.learners:
+            seconds, _ = scale.isolated(name, Path(folder), schema)
+            if seconds < _SHORT:
+                seconds = min(seconds, *(scale.isolated(name, Path(folder), schema)[0] for _ in range(2)))
+            yield name, seconds
+
+
+def draw(points: list[dict[str, Any]]) -> None:
+    figure = Figure(figsize=(13, 2.9), layout="constrained")
+    axes = figure.subplots(1, len(CURVES))
+    for axis, curve in zip(axes, CURVES, strict=True):
+        mine = [point for point in points if point["letter"] == curve.letter]
+        for colour, point in zip(_COLOURS, mine, strict=False):
+            axis.loglog(point["sizes"], point["seconds"], "o-", color=colour, label=point["learner"])
+        sizes, first = np.array(curve.sizes, dtype=float), min(point["seconds"][0] for point in mine)
+        ideal = first * (sizes / sizes[0]) ** curve.most
+        axis.loglog(sizes, ideal, ":", color="grey", label=f"exponent {curve.most:g}")
+        axis.set_xlabel("columns of a state" if curve.letter == "d" else curve.letter)
+        axis.legend(fontsize=6)
+    axes[0].set_ylabel("seconds")
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    draw(json.loads(POINTS.read_text(encoding="utf-8")))

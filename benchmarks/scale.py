@@ -1,0 +1,155 @@
+"""One machine at 10⁷ stays: the learners beside reading the same columns once, and beside bare products; how their time
+grows.
+
+Everything that is timed runs in a process of its own, on datasets as an upload stores them, so that its peak of memory
+is its own as well.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+
+from benchmarks import stays
+from benchmarks.rows import Row, row
+from discretion import datasets
+from discretion.learning import apvi, apvi_stationary, pae, sums, vapvi_stationary
+from discretion.learning.curator import Concentrated, Curator
+from discretion.learning.features import Blocks
+from discretion.learning.trajectories import Discrete, Schema, Vector
+
+UNITS, VECTOR_UNITS = 10**7, 10**6
+HORIZON, STATES, ACTIONS = 20, 716, 25
+ROUNDS = 14  # of the pooled learner: as many products with the features
+_READING = "pyarrow reading the same columns once, and numpy.bincount"
+_PRODUCTS = "the bare BLAS products on the same floats, in memory"
+_LEARNERS: dict[str, tuple[ModuleType, Any]] = {
+    "DP-APVI": (apvi, apvi.Parameters()),
+    "DP-APVI, first visits": (apvi_stationary, apvi_stationary.Parameters()),
+    "DP-PAE": (pae, pae.Parameters()),
+}
+
+
+def measure() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        yield from _counting(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        yield from _regressing(Path(folder))
+
+
+def discrete(states: int = STATES, actions: int = ACTIONS, horizon: int = HORIZON) -> Schema:
+    return Schema(horizon, Discrete(states), actions)
+
+
+def vector(columns: int) -> Schema:
+    """States of so many columns; with the constant and five actions that is 5·(columns + 1) features."""
+    return Schema(HORIZON, Vector(tuple(f"x{i}" for i in range(columns)), ((-1.0, 1.0),) * columns), 5)
+
+
+def _counting(folder: Path) -> Iterator[Row]:
+    schema = discrete()
+    stays.store(folder, schema, UNITS)
+    peers, ours = [], {}
+    for name in _LEARNERS:  # taking turns, so that a busy moment is nobody's alone
+        peers.append(isolated("read", folder, schema))
+        ours[name] = isolated(name, folder, schema)
+    peer, memory = min(peers)
+    for name, (seconds, megabytes) in ours.items():
+        where = f"{name}, 2·10⁸ transitions, S=716 A=25"
+        yield row(where, "s", seconds, _READING, peer, "<= 3")
+        yield row(f"{where}: peak memory", "MB", megabytes, _READING, memory, "value <= 2048")
+
+
+def _regressing(folder: Path) -> Iterator[Row]:
+    schema = vector(16)
+    stays.store(folder, schema, VECTOR_UNITS)
+    peer, _ = isolated("products", folder, schema)
+    seconds, megabytes = isolated("pooled", folder, schema)
+    where = "DP-VAPVI, pooled, K=10⁶ H=20 d=85 in 5 blocks"
+    yield row(where, "s", seconds, _PRODUCTS, peer, "<= 5")
+    floats = VECTOR_UNITS * HORIZON * 85 * 8 / 2**20
+    yield row(f"{where}: peak memory", "MB", megabytes, "the floats", floats, "value <= 2048")
+
+
+# --- in processes of their own -----------------------------------------------------------------------------------
+
+
+def isolated(job: str, folder: Path, schema: Schema, threads: int = 0) -> tuple[float, float]:
+    """Seconds and peak megabytes of a job on the dataset in the folder."""
+    states = schema.states.count if isinstance(schema.states, Discrete) else -len(schema.states.columns)
+    shape = json.dumps([states, schema.actions, schema.horizon])
+    command = [sys.executable, "-m", "benchmarks.scale", job, str(folder), shape, str(threads)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, megabytes = done.stdout.split()
+    return float(seconds), float(megabytes)
+
+
+def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
+    if name == "read":
+        return lambda: _read(folder, schema)
+    if name == "products":
+        return _products(VECTOR_UNITS * HORIZON, 85)
+    module, parameters = _LEARNERS.get(name, (vapvi_stationary, None))
+    if parameters is None:
+        assert isinstance(schema.states, Vector)
+        terms = ("1", *schema.states.columns)
+        parameters = vapvi_stationary.Parameters(Blocks(schema.states, schema.actions, terms), rounds=ROUNDS)
+    data, rho = datasets.load(stays.place(folder), schema), Fraction(1)
+    return lambda: module.learn(Curator(data, rho), Concentrated(rho), parameters)
+
+
+def _read(folder: Path, schema: Schema) -> None:
+    """What nobody can do without: every column once, and one table of counts."""
+    states, actions = schema.count, schema.actions
+    total = np.zeros(schema.horizon * states * actions, dtype=np.int64)
+    for file in stays.files(folder):
+        table = pyarrow.parquet.read_table(file)
+        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+        keys = ((columns["step"] - 1) * states + columns["state0"]) * actions + columns["action"]
+        total += np.bincount(keys, minlength=len(total))
+
+
+def _products(rows: int, width: int) -> Callable[[], object]:
+    """One Gram matrix, and a product with the residuals for each round; a fifth of the rows in memory, five times."""
+    draw = np.random.default_rng(0)
+    phi, residuals = draw.random((rows // 5, width)), draw.random(rows // 5)
+
+    def work() -> None:
+        for _ in range(5):
+            phi.T @ phi
+            for _ in range(ROUNDS):
+                phi.T @ residuals
+
+    return work
+
+
+def _peak() -> float:
+    """Megabytes; what getrusage counts would begin with the peak of the process that started this one."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def _main(name: str, folder: str, shape: str, threads: str) -> None:
+    states, actions, horizon = json.loads(shape)
+    schema = vector(-states) if states < 0 else discrete(states, actions, horizon)
+    if int(threads):
+        sums.processors = lambda: int(threads)
+    work = _job(name, Path(folder), schema)
+    began = time.perf_counter()
+    work()
+    print(time.perf_counter() - began, _peak())
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

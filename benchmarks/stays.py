@@ -1,0 +1,73 @@
+"""Made-up stays as stored datasets: blocks of Parquet as an upload writes them, in a folder that is thrown away.
+
+Public and seeded; each block has a generator of its own, so that a larger dataset begins with the same stays.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion import datasets, stores, uploads
+from discretion.learning.trajectories import Discrete, Schema
+from discretion.shelves import Manifest, Place, Shelf, Span
+from discretion.uploads import Records
+
+_NAME = "stays"
+
+
+def place(folder: Path) -> Place:
+    return Shelf(stores.Folder(folder / "datasets"), folder / "work").place(_NAME)
+
+
+def store(folder: Path, schema: Schema, units: int) -> None:
+    """Stays of full length that crowd into common states and actions."""
+    where, spans = place(folder), datasets._spans(units, schema)
+    manifest = Manifest(units, spans)
+    with where.shelf.store.draft(where.name) as draft, ThreadPoolExecutor(os.cpu_count()) as pool:
+
+        def write(index: int) -> None:
+            content = datasets._as_parquet(_records(schema, spans[index], index), schema)
+            draft.write(*manifest.block(where, index, content))
+
+        list(pool.map(write, range(len(spans))))
+        draft.write(*manifest.document(where))
+        draft.publish()
+
+
+def files(folder: Path) -> list[Path]:
+    where = place(folder)
+    return sorted((folder / "datasets" / where.name).glob("*.parquet"))
+
+
+def _records(schema: Schema, span: Span, seed: int) -> Records:
+    draw, (first, last), steps = np.random.default_rng((7, seed)), span, schema.horizon
+    units, rows = last - first, (last - first) * steps
+    records = np.zeros(rows, uploads.record(schema))
+    records["unit"] = np.repeat(np.arange(first, last), steps)
+    records["step"] = np.tile(np.arange(1, steps + 1), units)
+    visited = _states(schema, draw, (units, steps + 1))
+    records["state"] = visited[:, :-1].reshape(rows, *visited.shape[2:])
+    records["next"] = visited[:, 1:].reshape(rows, *visited.shape[2:])
+    records["known"] = True
+    records["action"] = _crowded(draw, schema.actions, 1.5)(rows)
+    records["reward"] = np.round(draw.random(rows), 3)
+    return records
+
+
+def _states(schema: Schema, draw: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.generic]:
+    if isinstance(schema.states, Discrete):
+        return _crowded(draw, schema.states.count, 1.0)(shape[0] * shape[1]).reshape(shape)
+    places = draw.random((*shape, len(schema.states.columns)))
+    return np.round(schema.states.low + places * (schema.states.high - schema.states.low), 2)  # as instruments do
+
+
+def _crowded(draw: np.random.Generator, count: int, power: float) -> Callable[[int], NDArray[np.int64]]:
+    """Zipf's law by a table of its quantiles: fast, and near enough."""
+    weights = 1.0 / np.arange(1, count + 1) ** power
+    size = max(2**16, 4 * count)
+    quantiles = np.searchsorted(np.cumsum(weights) / weights.sum(), (np.arange(size) + 0.5) / size)
+    return lambda number: quantiles[draw.integers(size, size=number)]

@@ -1,0 +1,200 @@
+"""Sums by several threads, from blocks and pieces of any size: the same integers, and as silent."""
+
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discretion.learning import clipped, denoising, sums, trajectories, walks
+from discretion.learning.trajectories import Block, Bounded, Discrete, IntArray, Stored, Trajectories
+from tests.learning import test_clipped, test_pooled, test_sensitivity, vector_units
+from tests.learning.test_sensitivity import ACTIONS, HORIZON, PER_UNIT, STATES, schema_of, wild_unit
+
+UNITS = 60
+
+
+@dataclass
+class Shelf:
+    """Blocks that are read when they are asked for, and by whom."""
+
+    blocks: list[Block]
+
+    def __post_init__(self) -> None:
+        self.readers: set[int] = set()
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def stored(self) -> Iterator[Stored]:
+        for block in self.blocks:
+            assert block.span is not None
+            yield Stored(block.span, lambda block=block: self._read(block))  # type: ignore[misc]
+
+    def _read(self, block: Block) -> Block:
+        self.readers.add(threading.get_ident())
+        return block
+
+
+def cut(data: Trajectories, ends: Sequence[int]) -> Trajectories:
+    """The same units in several blocks."""
+    (whole,) = data.blocks
+    blocks = []
+    for start, end in zip((0, *ends), (*ends, data.units), strict=True):
+        mine = (whole.units >= start) & (whole.units < end)
+        steps: dict[str, Any] = {name: getattr(whole, name)[:, mine] for name in ("states", "actions", "rewards")}
+        rest: dict[str, Any] = {name: getattr(whole, name)[mine] for name in ("units", "lengths", "endings", "final")}
+        blocks.append(replace(whole, **steps, **rest, span=(start, end)))
+    return replace(data, blocks=Shelf(blocks))
+
+
+def discrete(per_unit: int) -> tuple[Trajectories, list[Any]]:
+    schema, draw = schema_of(Discrete(STATES), per_unit), np.random.default_rng(per_unit)
+    data = test_sensitivity.dataset(schema, [wild_unit(schema, draw) for _ in range(UNITS)])
+    return data, [*test_sensitivity.counted(schema), *test_clipped.statistics(schema)]
+
+
+def vectors(per_unit: int) -> tuple[Trajectories, list[Any]]:
+    schema, draw = vector_units.schema_of(per_unit), np.random.default_rng(per_unit)
+    data = vector_units.dataset(schema, [vector_units.wild(draw, per_unit) for _ in range(UNITS)])
+    return data, test_pooled.statistics(vector_units.RICH, schema)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # as the curator does
+class TestTotals:
+    @PER_UNIT
+    @pytest.mark.parametrize("made", [discrete, vectors])
+    @pytest.mark.parametrize("threads", [1, 2, 5])
+    @pytest.mark.parametrize("ends", [(), (1, 2, 30), tuple(range(1, UNITS))])
+    def test_threads_and_blocks_change_no_integer(
+        self, per_unit: int, made: Any, threads: int, ends: tuple[int, ...]
+    ) -> None:
+        data, asked = made(per_unit)
+        for one, other in zip(sums.partials(asked, data, 1), sums.partials(asked, cut(data, ends), threads), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    @PER_UNIT
+    @pytest.mark.parametrize("records", [1, HORIZON * 7, 10**6])
+    def test_nor_do_the_pieces_of_a_block(self, per_unit: int, records: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        data, asked = discrete(per_unit)
+        whole = sums.totals(asked, data)
+        monkeypatch.setattr(trajectories, "_PIECE", records)
+        for one, other in zip(whole, sums.totals(asked, data), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    def test_a_unit_with_too_many_trajectories_is_left_out_across_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        schema, draw = schema_of(Discrete(STATES)), np.random.default_rng(0)
+        monkeypatch.setattr(trajectories, "_PIECE", 1)
+        data = test_sensitivity.dataset(schema, [wild_unit(schema, draw, 3)])
+        (block,) = data.bounded()
+        assert sum(int(piece.seen(0)[2].sum()) for piece in block.pieces()) == int(block.seen(0)[2].sum()) <= 1
+
+    def test_blocks_are_read_by_the_threads_that_add_them(self) -> None:
+        data, _ = discrete(1)
+        many = cut(data, tuple(range(1, UNITS)))
+        waiting = threading.Barrier(2, timeout=60)
+
+        class Together:
+            """Adds nothing before two threads have come."""
+
+            locked = False
+
+            def partial(self) -> IntArray:
+                return np.zeros(1, dtype=np.int64)
+
+            def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+                if not waiting.broken and not partial[0]:
+                    waiting.wait()
+                partial += 1
+
+            def finish(self, partial: IntArray) -> IntArray:
+                return partial
+
+        (count,) = sums.totals([Together()], many, 2)  # type: ignore[list-item]
+        assert count[0] == UNITS
+        assert isinstance(many.blocks, Shelf)
+        assert len(many.blocks.readers) == 2
+
+    def test_what_goes_wrong_in_a_thread_is_not_lost(self) -> None:
+        data, asked = discrete(1)
+        many = cut(data, (10, 20))
+
+        def broken() -> Block:
+            raise OSError("gone")
+
+        class Gone(Shelf):
+            def stored(self) -> Iterator[Stored]:
+                return iter([Stored((0, 10), broken), Stored((10, UNITS), broken)])
+
+        with pytest.raises(OSError, match="gone"):
+            sums.totals(asked, replace(many, blocks=Gone([])), 2)
+
+
+class TestSilence:
+    def test_no_thread_warns_of_a_record(self) -> None:
+        """What numpy is told to ignore holds for one thread only, unless it is handed on."""
+        seen: list[str] = []
+        lock = threading.Barrier(2, timeout=60)
+
+        class Dividing:
+            def partial(self) -> IntArray:
+                return np.zeros(1, dtype=np.int64)
+
+            def add(self, block: Bounded, units: int, partial: IntArray) -> None:
+                if len(seen) < 2:
+                    lock.wait()
+                seen.append(np.geterr()["divide"])
+                np.ones(1) / np.zeros(1)
+
+            def finish(self, partial: IntArray) -> IntArray:
+                return partial
+
+        data, _ = discrete(1)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("error")
+            sums.totals([Dividing()], cut(data, (30,)), 2)  # type: ignore[list-item]
+        assert set(seen) == {"ignore"}
+
+
+class TestWalks:
+    @pytest.mark.parametrize("kind", [np.int32, np.int64])
+    def test_comparing_and_sorting_find_the_same_first_steps(self, kind: type) -> None:
+        cells: walks.Cells = np.random.default_rng(0).integers(6, size=(17, 400)).astype(kind)
+        np.testing.assert_array_equal(walks.first(cells), walks._first_by_sorting(cells))
+        column = cells[:, 7].tolist()
+        assert walks.first(cells)[:, 7].tolist() == [column.index(cell) for cell in column]
+
+    def test_where_a_unit_is_one_trajectory_sorting_gives_the_same_vectors(self) -> None:
+        data, _ = discrete(1)
+        (block,) = data.bounded()
+        cells = walks.walk(block).cells
+        values = np.trunc(np.random.default_rng(1).normal(0, 1000, cells.shape))
+        found = clipped._vectors(block, cells, values, STATES * ACTIONS)
+        other = clipped._sorted_vectors(block, cells, values, STATES * ACTIONS)
+        assert _as_sets(found) == _as_sets(other)
+        assert len(found.owners) > 20
+
+
+def _as_sets(vectors: Any) -> list[tuple[int, int, float]]:
+    return sorted(zip(vectors.owners.tolist(), vectors.cells.tolist(), vectors.sums.tolist(), strict=True))
+
+
+class TestAlike:
+    def test_cells_that_are_alike_have_the_same_posterior_as_each_by_itself(self) -> None:
+        draw = np.random.default_rng(0)
+        kind = np.repeat(np.arange(9), 80)
+        visits = draw.uniform(1, 3000, 9)[kind]
+        counts = np.where(draw.random(720) < 0.1, draw.integers(-900, 3000, 720), draw.integers(-9, 9, 720))
+        cells = denoising.Noised(counts.astype(float), visits, np.full(720, 27.0), draw.integers(0, 3, 720))
+        levels = denoising.levels(1e-3)
+        mixture = denoising.Mixture(levels, draw.dirichlet(np.ones(len(levels)), 3))
+        for one, other in zip(
+            denoising.posterior(cells, mixture), denoising.posterior(cells, mixture, kind), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
