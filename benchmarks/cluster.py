@@ -9,8 +9,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from discretion import cluster, datasets, requests, sealing, settings, shelves, 
 from discretion.learning import sums
 from discretion.learning.counts import RewardSums, VisitCounts
 from discretion.learning.curator import Summing
-from discretion.learning.trajectories import ENDED, Discrete, IntArray, Schema, Trajectories
+from discretion.learning.trajectories import ENDED, Discrete, Schema, Trajectories
 
 HORIZON = 20
 SCHEMA = Schema(HORIZON, Discrete(716), 25)
@@ -91,19 +90,6 @@ def _timed(make: Summing, data: Trajectories) -> tuple[float, str]:
     return time.perf_counter() - began, _digest(totals)
 
 
-def _on_threads(place: shelves.Place) -> Summing:
-    """In this process, on two threads that share the blocks."""
-    whole = range(datasets.blocks(place))
-
-    def totals(statistics: Sequence[sums.Statistic], data: Trajectories) -> list[IntArray]:
-        with ThreadPoolExecutor(2) as pool:
-            halves = [datasets.load(place, data.schema, whole[start::2]) for start in range(2)]
-            made = list(pool.map(lambda half: sums.partials(statistics, half), halves))
-        return sums.finished(statistics, [one + other for one, other in zip(*made, strict=True)])
-
-    return totals
-
-
 def _sums(folder: Path) -> Iterator[Row]:
     (folder / "store").mkdir(mode=0o700)
     (folder / "keys").write_text(sealing.new_key().hex())
@@ -113,7 +99,7 @@ def _sums(folder: Path) -> Iterator[Row]:
         with closing(shelves.opened(found)) as shelf:
             _written(shelf)
             data = datasets.load(shelf.place(_NAME), SCHEMA)
-            here, ours = _timed(_on_threads(shelf.place(_NAME)), data)
+            here, ours = _timed(sums.totals, data)
             with cluster.engine(found, _NAME) as engine:
                 there, theirs = _timed(engine.totals, data)
     assert ours == theirs, "the cluster's integers are others"

@@ -10,6 +10,7 @@ import shutil
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,12 @@ from scipy import stats
 
 from discretion import datasets, errors, first_reading, stores
 from discretion.formats import Limits
-from discretion.learning import sums
+from discretion.learning import clipped, sums
 from discretion.learning.counts import TransitionCounts, VisitCounts
 from discretion.learning.trajectories import ENDED, Discrete, Schema
 from discretion.privacy import noise
 from tests import goodness, uploading
+from tests.learning import test_sensitivity
 from tests.uploading import CSV, PARQUET, PLANE, SCHEMA, TYPES, Row, expected, same, some_rows, trajectory
 
 TINY = Limits(block=1, batch=1)
@@ -52,6 +54,37 @@ def sweep(folder: Path, broken: Callable[[], list[str]]) -> None:
 
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "permutation", np.arange)
+
+
+class TestKept:
+    @pytest.mark.parametrize("per_unit", [1, 2])
+    def test_blocks_held_in_small_numbers_sum_to_the_same_integers(self, tmp_path: Path, per_unit: int) -> None:
+        """There are more cells than the numbers that hold states and actions can count."""
+        schema, draw = Schema(6, Discrete(300), 250, (0.0, 1.0), per_unit=per_unit), np.random.default_rng(0)
+        rows = [
+            {"unit": str(unit), "step": step, "state": int(draw.integers(300)), "action": int(draw.integers(250))}
+            | {"reward": round(draw.random(), 3)}
+            for unit in range(60)
+            for step in range(1, 2 + unit % 6)
+        ]
+        accept(rows, tmp_path, schema=schema)
+        stored = datasets.load(uploading.place(tmp_path), schema)
+        plain = [
+            replace(
+                block,
+                states=block.states.astype(np.int64),
+                actions=block.actions.astype(np.int64),
+                final=block.final.astype(np.int64),
+            )
+            for block in stored.blocks
+        ]
+        surprises = clipped.Surprises(schema, 0.9, draw.normal(size=300), 0.3)
+        asked: list[Any] = [*test_sensitivity.counted(schema), clipped.Coverage(schema), surprises]
+        asked += [clipped.Returns(schema, 0.9, 0.1, 0.3), clipped.Lengths(surprises)]
+        expected = sums.totals(asked, replace(stored, blocks=plain))
+        for _ in range(2):  # the second time from what was kept
+            for one, other in zip(sums.totals(asked, stored), expected, strict=True):
+                np.testing.assert_array_equal(one, other)
 
 
 class TestAccept:

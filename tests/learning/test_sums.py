@@ -76,7 +76,9 @@ class TestTotals:
         self, per_unit: int, made: Any, threads: int, ends: tuple[int, ...]
     ) -> None:
         data, asked = made(per_unit)
-        for one, other in zip(sums.partials(asked, data, 1), sums.partials(asked, cut(data, ends), threads), strict=True):
+        for one, other in zip(
+            sums.partials(asked, data, 1), sums.partials(asked, cut(data, ends), threads), strict=True
+        ):
             np.testing.assert_array_equal(one, other)
 
     @PER_UNIT
@@ -116,7 +118,7 @@ class TestTotals:
             def finish(self, partial: IntArray) -> IntArray:
                 return partial
 
-        (count,) = sums.totals([Together()], many, 2)  # type: ignore[list-item]
+        (count,) = sums.partials([Together()], many, 2)  # type: ignore[list-item]
         assert count[0] == UNITS
         assert isinstance(many.blocks, Shelf)
         assert len(many.blocks.readers) == 2
@@ -133,7 +135,7 @@ class TestTotals:
                 return iter([Stored((0, 10), broken), Stored((10, UNITS), broken)])
 
         with pytest.raises(OSError, match="gone"):
-            sums.totals(asked, replace(many, blocks=Gone([])), 2)
+            sums.partials(asked, replace(many, blocks=Gone([])), 2)
 
 
 class TestSilence:
@@ -158,7 +160,7 @@ class TestSilence:
         data, _ = discrete(1)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("error")
-            sums.totals([Dividing()], cut(data, (30,)), 2)  # type: ignore[list-item]
+            sums.partials([Dividing()], cut(data, (30,)), 2)  # type: ignore[list-item]
         assert set(seen) == {"ignore"}
 
 

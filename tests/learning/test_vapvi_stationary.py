@@ -82,13 +82,16 @@ class TestMechanisms:
             logs.append(curator.log)
         assert logs[0] == logs[1]
 
-    def test_clips_loosen_with_patients_and_budget(self) -> None:
-        def sensitivity(units: int, rho: int) -> Fraction:
-            budget = Concentrated(Fraction(rho))
-            return vapvi_stationary.mechanisms(glucose.SCHEMA, units, budget, Parameters(rich()))[1].sensitivity
-
-        assert sensitivity(1000, 1) == sensitivity(10_000, 1) < sensitivity(10**6, 1) < sensitivity(10**6, 1000)
-        assert sensitivity(10**7, 1000) == 2 * glucose.HORIZON**2
+    def test_patients_are_cut_alike_however_many_there_are(self) -> None:
+        """Looser cuts where there is less noise did worse: docs/utility.md."""
+        sensitivities = {
+            event.sensitivity
+            for units, rho in ((1000, 1), (10**6, 1), (10**7, 1000))
+            for event in vapvi_stationary.mechanisms(
+                glucose.SCHEMA, units, Concentrated(Fraction(rho)), Parameters(rich())
+            )[1:2]
+        }
+        assert sensitivities == {2 * Fraction(8, 5) ** 2}  # a tenth of 16 steps
 
     def test_less_budget_needs_more_visits(self) -> None:
         needed = [

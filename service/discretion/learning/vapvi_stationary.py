@@ -135,11 +135,6 @@ def check(schema: Schema, parameters: Parameters) -> None:
         )
 
 
-def _loosened(units: int, privacy: Concentrated) -> float:
-    """Shortening patients buys less noise for some bias, and the more patients and budget the less noise there is."""
-    return max(1.0, math.sqrt(units * math.sqrt(privacy.rho) / 30_000))
-
-
 def _too_few(schema: Schema, units: int, privacy: Concentrated) -> bool:
     """n√ρ/A < _FEW, exactly."""
     return units**2 * privacy.rho < (_FEW * schema.actions) ** 2
@@ -149,13 +144,12 @@ def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     """With the numbers that the rule gives, to three decimals, so that everybody finds the same."""
     if not isinstance(privacy, Concentrated):
         raise errors.InvalidParameter("Stationary dynamics of vector states need a budget of ρ, not of pure ε.")
-    loose = _loosened(units, privacy)
-    clip = round(min(float(schema.horizon), max(1.0, _CLIP * schema.horizon) * loose), 3)
+    clip = round(max(1.0, _CLIP * schema.horizon), 3)
     discount = round(min(max(0.0, 1.0 - _HORIZON / schema.horizon), 0.999), 6)
     return replace(
         parameters,
         clip=clip if parameters.clip is None else parameters.clip,
-        radius=round(_RADIUS * loose, 3) if parameters.radius is None else parameters.radius,
+        radius=_RADIUS if parameters.radius is None else parameters.radius,
         discount=discount if parameters.discount is None else parameters.discount,
         shares=parameters.shares or (COPYING if _too_few(schema, units, privacy) else SHARES),
     )
