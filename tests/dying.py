@@ -220,7 +220,7 @@ class _Scene:
         own = CHILD if _in_child() else WORKER
         if how == "told":
             os.kill(os.getpid() if who == own else os.getppid(), signal.SIGTERM)
-            time.sleep(0 if who == own else 0.5)  # until the worker has passed it on
+            services.wait_until(lambda: who == own or workers._told_to_stop, 60)  # until the worker has passed it on
             return
         os.kill(os.getpid() if who == own else os.getppid(), signal.SIGKILL)
         time.sleep(600)  # a child whose worker was killed at this step gets no further
