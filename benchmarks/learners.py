@@ -1,7 +1,6 @@
 """The learners beside what they replace: HiGHS, drawing every count, and bare BLAS products."""
 
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from benchmarks.rows import Row, row
+from benchmarks.rows import Row, peak_megabytes, row
 from benchmarks.utility import cql, problems, study
 from discretion.learning import apvi, vapvi
 from discretion.learning.curator import Concentrated, Curator
@@ -77,7 +76,7 @@ def _training(lazy: bool, report: Any) -> None:
         apvi.learn(Curator(clinic, Fraction(1)), privacy, parameters, lazy=lazy)
 
     seconds = _best(learn, 3 if lazy else 1)
-    report.put((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    report.put((seconds, peak_megabytes()))
 
 
 def _alone(lazy: bool) -> tuple[float, float]:

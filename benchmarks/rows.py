@@ -1,5 +1,6 @@
 """One measured line: ours, the peer's, and their ratio."""
 
+from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
@@ -16,3 +17,10 @@ def row(name: str, unit: str, value: float, peer: str, peer_value: float, goal: 
         "ratio": float(f"{value / peer_value:.3g}"),
         "goal": goal,
     }
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has had. Not `ru_maxrss`, which a process inherits from the one that started
+    it."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024

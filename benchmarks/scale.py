@@ -6,7 +6,6 @@ is its own as well.
 """
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow.parquet
 
 from benchmarks import stays
-from benchmarks.rows import Row, row
+from benchmarks.rows import Row, peak_megabytes, row
 from discretion import datasets
 from discretion.learning import apvi, apvi_stationary, pae, sums, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
@@ -133,13 +132,6 @@ def _products(rows: int, width: int) -> Callable[[], object]:
     return work
 
 
-def _peak() -> float:
-    """Megabytes; what getrusage counts would begin with the peak of the process that started this one."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
-
-
 def _main(name: str, folder: str, shape: str, threads: str) -> None:
     states, actions, horizon = json.loads(shape)
     schema = vector(-states) if states < 0 else discrete(states, actions, horizon)
@@ -148,7 +140,7 @@ def _main(name: str, folder: str, shape: str, threads: str) -> None:
     work = _job(name, Path(folder), schema)
     began = time.perf_counter()
     work()
-    print(time.perf_counter() - began, _peak())
+    print(time.perf_counter() - began, peak_megabytes())
 
 
 if __name__ == "__main__":
