@@ -75,11 +75,12 @@ def units_of(data: Trajectories) -> dict[int, Unit]:
     """The units by position."""
     units: dict[int, list[Any]] = {}
     for block in data.blocks:
+        rewards = block.rewards if block.prices is None else block.prices[block.rewards]
         assert block.span is not None
         for index, unit in enumerate(block.units.tolist()):
             assert block.span[0] <= unit < block.span[1]
             steps = range(int(block.lengths[index]))
-            columns = (block.states[:, index], block.actions[:, index], block.rewards[:, index])
+            columns = (block.states[:, index], block.actions[:, index], rewards[:, index])
             records = tuple(tuple(_plain(column[step]) for column in columns) for step in steps)
             ending = int(block.endings[index])
             units.setdefault(unit, []).append(

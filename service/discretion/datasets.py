@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import IO, Any, Final
 
@@ -280,35 +280,25 @@ def _flat(name: str, values: NDArray[Any]) -> dict[str, pa.Array]:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Small:
+def _small(block: Block) -> Block | None:
     """A block of discrete states in as few bytes as hold it exactly; rewards by number, if few of them differ."""
-
-    block: Block  # with the rewards' numbers for rewards
-    rewards: NDArray[np.float64]  # what the numbers stand for
-
-    @property
-    def size(self) -> int:
-        return sum(getattr(self.block, field.name).nbytes for field in fields(self.block) if field.name != "span")
-
-    def whole(self) -> Block:
-        return replace(self.block, rewards=self.rewards[self.block.rewards])
-
-
-def _small(block: Block) -> _Small | None:
     coded = pa.array(block.rewards.ravel()).dictionary_encode()
     if len(coded.dictionary) > _FEW:
         return None
     numbers = coded.indices.to_numpy().astype(np.uint16).reshape(block.rewards.shape)
-    small = replace(
+    return replace(
         block,
         lengths=_narrow(block.lengths),
         states=_narrow(block.states),
         actions=_narrow(block.actions),
         rewards=numbers,
         final=_narrow(block.final),
+        prices=coded.dictionary.to_numpy(),
     )
-    return _Small(small, coded.dictionary.to_numpy())
+
+
+def _bytes(block: Block) -> int:
+    return sum(array.nbytes for array in vars(block).values() if isinstance(array, np.ndarray))
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
@@ -321,19 +311,19 @@ class _Kept:
     """Blocks that stay in memory from one pass to the next, as many as fit a fixed size."""
 
     def __init__(self, room: int) -> None:
-        self._room, self._turn, self._blocks = room, threading.Lock(), dict[int, _Small]()
+        self._room, self._turn, self._blocks = room, threading.Lock(), dict[int, Block]()
 
     def get(self, index: int) -> Block | None:
-        found = self._blocks.get(index)
-        return None if found is None else found.whole()
+        return self._blocks.get(index)
 
-    def keep(self, index: int, block: Block) -> None:
+    def keep(self, index: int, block: Block) -> Block:
         """The first one for which there is no room is the last that is tried."""
         small = _small(block) if self._room and block.states.dtype.kind == "i" else None
         with self._turn:
-            self._room = 0 if small is None else max(0, self._room - small.size)
+            self._room = 0 if small is None else max(0, self._room - _bytes(small))
             if small is not None and self._room:
                 self._blocks[index] = small
+        return small or block
 
 
 @dataclass(frozen=True)
@@ -362,9 +352,7 @@ class _Stored:
     def _read(self, index: int, span: Span) -> Block:
         if (known := self.kept.get(index)) is not None:
             return known
-        block = self._opened(index, span)
-        self.kept.keep(index, block)
-        return block
+        return self.kept.keep(index, self._opened(index, span))
 
     def _opened(self, index: int, span: Span) -> Block:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:

@@ -62,49 +62,50 @@ def statistics(schema: Schema) -> list[Statistic]:
     return [clipped.Coverage(schema), *summed, *map(clipped.Lengths, summed), *averages]
 
 
-def vectors(draw: np.random.Generator, units: int, most: float) -> clipped._Vectors:
-    owners = np.sort(draw.integers(0, units, 40))
-    return clipped._Vectors(
-        np.unique(owners, return_inverse=True)[1], np.arange(40), np.trunc(draw.normal(0, most, 40))
-    )
+def by_owner(entries: Any, one: int) -> Any:  # (R, B)
+    """Each column an owner, entry by entry."""
+    owners = np.tile(np.arange(entries.shape[1]), len(entries))
+    return sums.shortened(entries.ravel(), owners, one).reshape(entries.shape)
 
 
+def columns(seed: int, bits: float) -> Any:  # (7, 9)
+    return np.trunc(np.random.default_rng(seed).normal(0, 2.0**bits, (7, 9)))
+
+
+@pytest.mark.parametrize("shortened", [by_owner, sums.shortened_columns])
 class TestShortened:
-    @given(st.integers(0, 2**32), st.floats(0.0, 50.0))
-    def test_no_vector_is_longer_than_one_in_exact_integers(self, seed: int, bits: float) -> None:
-        found = vectors(np.random.default_rng(seed), 9, 2.0**bits)
-        short = found.shortened
-        for owner in set(found.owners.tolist()):
-            assert sum(int(x) ** 2 for x in short[found.owners == owner]) <= ONE**2
+    @given(seed=st.integers(0, 2**32), bits=st.floats(0.0, 50.0))
+    def test_no_vector_is_longer_than_one_in_exact_integers(self, shortened: Any, seed: int, bits: float) -> None:
+        for column in shortened(columns(seed, bits), ONE).T:
+            assert sum(int(x) ** 2 for x in column) <= ONE**2
 
-    @given(st.integers(0, 2**32), st.floats(0.0, 50.0))
-    def test_no_entry_grows_or_changes_its_sign(self, seed: int, bits: float) -> None:
-        found = vectors(np.random.default_rng(seed), 9, 2.0**bits)
-        short = found.shortened
-        assert (np.abs(short) <= np.abs(found.sums)).all()
-        assert (short * found.sums >= 0).all()
+    @given(seed=st.integers(0, 2**32), bits=st.floats(0.0, 50.0))
+    def test_no_entry_grows_or_changes_its_sign(self, shortened: Any, seed: int, bits: float) -> None:
+        found = columns(seed, bits)
+        short = shortened(found, ONE)
+        assert (np.abs(short) <= np.abs(found)).all()
+        assert (short * found >= 0).all()
 
-    def test_a_vector_of_length_one_or_less_stays_as_it_is(self) -> None:
-        sums_ = np.array([0.6 * 65530, 0.8 * 65530, 12.0]).round()
-        found = clipped._Vectors(np.array([0, 0, 1]), np.array([3, 5, 3]), sums_)
-        assert (found.shortened == sums_).all()
+    def test_a_vector_of_length_one_or_less_stays_as_it_is(self, shortened: Any) -> None:
+        found = np.array([[0.6 * 65530, 12.0], [0.8 * 65530, 0.0]]).round()
+        assert (shortened(found, ONE) == found).all()
 
-    def test_a_longer_one_keeps_its_direction_and_nearly_all_of_length_one(self) -> None:
-        found = clipped._Vectors(np.array([0, 0]), np.array([0, 1]), np.array([3.0, 4.0]) * 2.0**30)
-        short = found.shortened
-        np.testing.assert_allclose(short, [0.6 * ONE, 0.8 * ONE], atol=4)
+    def test_a_longer_one_keeps_its_direction_and_nearly_all_of_length_one(self, shortened: Any) -> None:
+        short = shortened(np.array([[3.0], [4.0]]) * 2.0**30, ONE)
+        np.testing.assert_allclose(short, [[0.6 * ONE], [0.8 * ONE]], atol=4)
 
-    def test_what_rounds_beyond_length_one_is_made_shorter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_rounds_beyond_length_one_is_made_shorter(
+        self, shortened: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A norm computed in floating point may be a little too small; the integers decide."""
-        measured = sums._squared
-        wrong = iter([1 - 2e-3])
-        monkeypatch.setattr(sums, "_squared", lambda *given: measured(*given) * next(wrong, 1.0))
-        short = sums.shortened(np.array([3.0, 4.0]) * 2.0**30, np.array([0, 0]), ONE)
+        name = "_squared" if shortened is by_owner else "squared_columns"
+        measured, wrong = getattr(sums, name), iter([1 - 2e-3])
+        monkeypatch.setattr(sums, name, lambda *given: measured(*given) * next(wrong, 1.0))
+        short = shortened(np.array([[3.0], [4.0]]) * 2.0**30, ONE)
         assert ONE**2 * (1 - 1e-3) < (short**2).sum() <= ONE**2
 
-    def test_nobody_makes_nothing(self) -> None:
-        nobody = np.empty(0, dtype=np.int64)
-        assert clipped._Vectors(nobody, nobody, np.empty(0)).shortened.shape == (0,)
+    def test_nobody_makes_nothing(self, shortened: Any) -> None:
+        assert shortened(np.empty((3, 0)), ONE).shape == (3, 0)
 
 
 class TestSensitivity:

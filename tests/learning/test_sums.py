@@ -25,6 +25,7 @@ class Shelf:
 
     def __post_init__(self) -> None:
         self.readers: set[int] = set()
+        self.read: list[int] = []  # where the spans of what was read begin
 
     def __iter__(self) -> Iterator[Block]:
         return iter(self.blocks)
@@ -39,6 +40,8 @@ class Shelf:
 
     def _read(self, block: Block) -> Block:
         self.readers.add(threading.get_ident())
+        assert block.span is not None
+        self.read.append(block.span[0])
         return block
 
 
@@ -89,6 +92,41 @@ class TestTotals:
         monkeypatch.setattr(trajectories, "_PIECE", records)
         for one, other in zip(whole, sums.totals(asked, data), strict=True):
             np.testing.assert_array_equal(one, other)
+
+    @PER_UNIT
+    @pytest.mark.parametrize("total", [None, (0.0, 2.0)])
+    def test_nor_do_rewards_that_are_stored_by_number(self, per_unit: int, total: tuple[float, float] | None) -> None:
+        data, _ = discrete(per_unit)
+        schema = replace(data.schema, total=total)
+        asked = [*test_sensitivity.counted(schema), *test_clipped.statistics(schema)]
+        (block,) = data.blocks
+        prices, numbers = np.unique(block.rewards, return_inverse=True)
+        assert np.isnan(prices).any()
+        assert prices[0] < schema.low
+        numbered = replace(block, rewards=numbers.reshape(block.rewards.shape).astype(np.uint16), prices=prices)
+        for one, other in zip(
+            sums.totals(asked, replace(data, schema=schema)),
+            sums.totals(asked, replace(data, schema=schema, blocks=[numbered])),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(one, other)
+
+    @pytest.mark.parametrize("reach", [1, 30, 31, UNITS, 10 * UNITS])
+    def test_a_statistic_that_needs_only_the_first_units_reads_no_others(
+        self, reach: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        data, asked = discrete(1)
+        sizes = next(each for each in asked if isinstance(each, clipped.Lengths))
+        (every,) = sums.totals([sizes], data.part(0, min(reach, UNITS)))
+        monkeypatch.setattr(clipped.Lengths, "reach", reach)
+        many = cut(data, (30,))
+        whole, some = sums.totals([asked[0], sizes], many)
+        np.testing.assert_array_equal(some, every)
+        np.testing.assert_array_equal(whole, sums.totals(asked[:1], data)[0])
+        assert isinstance(many.blocks, Shelf)
+        many.blocks.read.clear()
+        sums.totals([sizes], many)
+        assert sorted(many.blocks.read) == ([0] if reach <= 30 else [0, 30])
 
     def test_a_unit_with_too_many_trajectories_is_left_out_across_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
         schema, draw = schema_of(Discrete(STATES)), np.random.default_rng(0)
@@ -165,26 +203,34 @@ class TestSilence:
 
 
 class TestWalks:
-    @pytest.mark.parametrize("kind", [np.int32, np.int64])
-    def test_comparing_and_sorting_find_the_same_first_steps(self, kind: type) -> None:
+    @pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64])
+    def test_comparing_and_sorting_find_the_same_repetitions(self, kind: type) -> None:
         cells: walks.Cells = np.random.default_rng(0).integers(6, size=(17, 400)).astype(kind)
-        np.testing.assert_array_equal(walks.first(cells), walks._first_by_sorting(cells))
+        found = walks.repeated(cells)
+        np.testing.assert_array_equal(found, walks._repeated_by_sorting(cells))
         column = cells[:, 7].tolist()
-        assert walks.first(cells)[:, 7].tolist() == [column.index(cell) for cell in column]
+        assert found[:, 7].tolist() == [cell in column[:step] for step, cell in enumerate(column)]
 
     def test_where_a_unit_is_one_trajectory_sorting_gives_the_same_vectors(self) -> None:
         data, _ = discrete(1)
         (block,) = data.bounded()
-        cells = walks.walk(block).cells
+        cells, size = walks.cells(block), STATES * ACTIONS
         values = np.trunc(np.random.default_rng(1).normal(0, 1000, cells.shape))
-        found = clipped._vectors(block, cells, values, STATES * ACTIONS)
-        other = clipped._sorted_vectors(block, cells, values, STATES * ACTIONS)
-        assert _as_sets(found) == _as_sets(other)
-        assert len(found.owners) > 20
+        other = clipped._entries(block, cells, values.copy(), size)
+        found = clipped._vectors(block, cells, values, size)
+        assert isinstance(found, clipped._Columns)
+        place = np.flatnonzero(found.sums)
+        columns = np.cumsum(found.anywhere)[place % cells.shape[1]] - 1
+        assert _as_sets(columns, cells.ravel()[place], found.sums.ravel()[place]) == _as_sets(
+            other.owners, other.cells, other.sums
+        )
+        assert len(place) > 20
+        np.testing.assert_allclose(found.norms, other.norms, rtol=1e-12)
+        np.testing.assert_allclose(found.shortened(size), other.shortened(size), atol=cells.shape[1])  # a step of the grid
 
 
-def _as_sets(vectors: Any) -> list[tuple[int, int, float]]:
-    return sorted(zip(vectors.owners.tolist(), vectors.cells.tolist(), vectors.sums.tolist(), strict=True))
+def _as_sets(owners: Any, cells: Any, values: Any) -> list[tuple[int, int, float]]:
+    return sorted(each for each in zip(owners.tolist(), cells.tolist(), values.tolist(), strict=True) if each[2])
 
 
 class TestAlike:

@@ -21,15 +21,15 @@ combined elementwise, and what is summed in floating point is summed over one un
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from discretion import errors
 from discretion.learning import rewards, sums, walks
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 BITS: Final = 16
@@ -39,53 +39,76 @@ SHORTEST: Final = -14
 LONGEST: Final = 12
 PER_OCTAVE: Final = 4
 EDGES: Final = 2.0 ** (np.arange(SHORTEST * PER_OCTAVE, LONGEST * PER_OCTAVE + 1) / PER_OCTAVE)
+SIZED: Final = 1 << 18  # patients whose lengths are looked at
 _LARGEST: Final = 2.0**100  # of a released number: nothing overflows below it
 _MOST: Final = 1 << 10  # radii that one record may add; 2¹⁰ · 2¹⁶ · 10⁸ records of a unit stay below 2⁵³
 
 
+class _Vectors(Protocol):
+    """What the units of a block add, before shortening."""
+
+    @property
+    def norms(self) -> FloatArray: ...  # (units,)
+    def shortened(self, size: int) -> IntArray: ...  # (size,) added up, every unit's vector at most 2¹⁶ long
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class _Vectors:
-    """What the units of a block add, before shortening: one entry for each unit and cell."""
+class _Columns:
+    """Of units that are one trajectory each: its column has an entry where it first was in a cell, else zero."""
+
+    cells: walks.Cells  # (H, B); of entries that are zero, any
+    sums: FloatArray  # (H, B) integers
+    anywhere: BoolArray  # (B,)
+
+    @property
+    def norms(self) -> FloatArray:
+        return np.sqrt(sums.squared_columns(self.sums))[self.anywhere]
+
+    def shortened(self, size: int) -> IntArray:
+        weights = sums.shortened_columns(self.sums, ONE).ravel()
+        return np.bincount(self.cells.ravel(), weights=weights, minlength=size)[:size].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Entries:
+    """Of units with any number of trajectories: one entry for each unit and cell."""
 
     owners: IntArray  # (E,) a number for each unit
     cells: IntArray  # (E,) in an order of the unit's own
     sums: FloatArray  # (E,) integers
 
     @property
-    def norms(self) -> FloatArray:  # (units,)
+    def norms(self) -> FloatArray:
         return np.sqrt(np.bincount(self.owners, weights=self.sums * self.sums))
 
-    @property
-    def shortened(self) -> FloatArray:  # (E,) integers
-        """Every unit's vector at most 2¹⁶ long."""
-        return sums.shortened(self.sums, self.owners, ONE)
+    def shortened(self, size: int) -> IntArray:
+        weights = sums.shortened(self.sums, self.owners, ONE)
+        return np.bincount(self.cells, weights=weights, minlength=size).astype(np.int64)
 
 
 def _vectors(block: Bounded, cells: walks.Cells, values: FloatArray, size: int) -> _Vectors:  # (H, B) each
     """What a unit has in one cell, added up; the cell `size` is none. Integers below 2⁵³ add up exactly in float64, in
-    any order. Where a unit is one trajectory its steps are compared, which is faster than sorting."""
+    any order. Where a unit is one trajectory its steps are compared, which is faster than sorting. `values` is ours."""
     if block.schema.per_unit > 1:
-        return _sorted_vectors(block, cells, values, size)
-    steps = walks.first(cells)
-    summed = walks.merged(steps, np.where(cells == size, 0.0, values))
-    taken = (steps == np.arange(len(cells))[:, None]) & (cells != size)
-    number = np.cumsum(taken.any(axis=0)) - 1
-    place = np.flatnonzero(taken.ravel())
-    return _Vectors(number[place % cells.shape[1]], cells.ravel()[place].astype(np.int64), summed.ravel()[place])
+        return _entries(block, cells, values, size)
+    nowhere = cells == size
+    np.copyto(values, 0.0, where=nowhere)
+    walks.merge(cells, values)
+    return _Columns(cells, values, ~nowhere.all(axis=0))
 
 
-def _sorted_vectors(block: Bounded, cells: walks.Cells, values: FloatArray, size: int) -> _Vectors:
+def _entries(block: Bounded, cells: walks.Cells, values: FloatArray, size: int) -> _Entries:
     place = np.flatnonzero((cells != size).ravel())
     positions = block.positions[place % cells.shape[1]]
     keys, inverse = np.unique(positions * size + cells.ravel()[place], return_inverse=True)
     owners = np.unique(keys // size, return_inverse=True)[1]
     sums: FloatArray = np.bincount(inverse, weights=values.ravel()[place], minlength=len(keys)).astype(np.float64)
-    return _Vectors(owners, keys % size, sums)
+    return _Entries(owners, keys % size, sums)
 
 
 def _integers(values: FloatArray, radius: float) -> FloatArray:
     """Records on the grid, in units of the radius."""
-    return sums.whole(values / radius * ONE, _MOST * ONE)
+    return sums.whole(values * (ONE / radius), _MOST * ONE)
 
 
 def _finite(values: FloatArray) -> FloatArray:
@@ -100,12 +123,12 @@ def _states(block: Bounded, cells: walks.Cells) -> walks.Cells:  # (H, B)
 
 def _paid(block: Bounded, reward: rewards.Known | None) -> FloatArray:  # (H, B)
     """r / width, so that the end earns 0: recorded, or looked up in a public table."""
-    schema, found = block.schema, walks.walk(block)
+    schema = block.schema
     if reward is None:
         return np.stack([block.rewards(step) - schema.idle for step in range(schema.horizon)])
     if reward.table.ndim == 1:
-        return (np.asarray(reward.on_arrival(schema)) - schema.idle)[found.successors]
-    return (np.append(np.asarray(reward.at(schema, 0)), 0.0) - schema.idle)[found.cells]
+        return (np.asarray(reward.on_arrival(schema)) - schema.idle).take(walks.following(block).states)
+    return (np.append(np.asarray(reward.at(schema, 0)), 0.0) - schema.idle).take(walks.cells(block))
 
 
 def _check(radius: float) -> None:
@@ -145,8 +168,7 @@ class _Clipped(ABC):
     def vectors(self, block: Bounded) -> _Vectors: ...
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        vectors = self.vectors(block)
-        partial += np.bincount(vectors.cells, weights=vectors.shortened, minlength=len(partial)).astype(np.int64)
+        partial += self.vectors(block).shortened(len(partial))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +179,9 @@ class Coverage(_Clipped):
     name = "states and actions that each patient went through, every patient cut to length 1"
 
     def vectors(self, block: Bounded) -> _Vectors:
-        cells = walks.walk(block).cells
+        cells = walks.cells(block)
         visited = _vectors(block, cells, np.ones(cells.shape), self.size)
-        return _Vectors(visited.owners, visited.cells, np.full(len(visited.cells), float(ONE)))
+        return replace(visited, sums=np.minimum(visited.sums, 1.0) * ONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +206,12 @@ class Returns(_Clipped):
     def vectors(self, block: Bounded) -> _Vectors:
         earned = _earned(block, self.discount, self.reward)
         values = _integers(earned - _finite(np.asarray(self.centre)), self.radius)
-        return _vectors(block, _states(block, walks.walk(block).cells), values, self.size)
+        return _vectors(block, _states(block, walks.cells(block)), values, self.size)
 
 
 def _earned(block: Bounded, discount: float, reward: rewards.Known | None) -> FloatArray:  # (H, B)
     """What each trajectory earned from each step on, discounted; one trajectory at a time, elementwise."""
-    paid = np.where(walks.walk(block).cells == walks.nowhere(block.schema), 0.0, _paid(block, reward))
+    paid = np.where(walks.cells(block) == walks.nowhere(block.schema), 0.0, _paid(block, reward))
     for step in reversed(range(len(paid) - 1)):
         paid[step] += discount * paid[step + 1]
     return paid
@@ -222,10 +244,10 @@ class Surprises(_Clipped):
         return f"{what} after each state and action, every patient cut to a set length"
 
     def vectors(self, block: Bounded) -> _Vectors:
-        found, cells = walks.walk(block), walks.known(block)
+        cells = walks.known(block)
         values = np.append(_finite(self.values), 0.0)  # the end earns nothing
-        surprises = self.discount * values[found.successors]
-        surprises -= values[_states(block, cells)]
+        surprises = (self.discount * values).take(walks.following(block).states)
+        surprises -= values.take(_states(block, cells))
         if self.rewarded:
             surprises += _paid(block, self.reward)
         return _vectors(block, cells, _integers(surprises, self.radius), self.size)
@@ -235,10 +257,13 @@ class Surprises(_Clipped):
 class Lengths:
     """How long the units' vectors are before they are cut, in units of their radius: a histogram with geometric bins.
 
-    Bin 0 is for lengths up to 2⁻¹⁴, the last for those beyond 2¹².
+    Bin 0 is for lengths up to 2⁻¹⁴, the last for those beyond 2¹². Of very many units the first are enough, whose
+    positions are random: a unit beyond them counts in no bin.
     """
 
     of: Returns | Surprises
+
+    reach = SIZED
 
     part = events.EVERYONE
     symmetric = False
@@ -252,7 +277,7 @@ class Lengths:
 
     @property
     def name(self) -> str:
-        return f"how many patients have how large {self.of.name.partition(',')[0]}"
+        return f"how many of at most {SIZED} patients have how large {self.of.name.partition(',')[0]}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -301,7 +326,7 @@ class EarningsAndSteps:
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         share = (_earned(block, self.discount, self.reward) - self.low) / (self.high - self.low)
-        counts = walks.walk(block).cells != walks.nowhere(self.schema)
+        counts = walks.cells(block) != walks.nowhere(self.schema)
         owners = np.unique(block.positions, return_inverse=True)[1]
         visits = np.bincount(owners, weights=counts.sum(axis=0)).astype(np.int64)
         whole = np.where(counts, np.maximum(sums.whole(share * ONE, ONE), 0.0), 0.0)

@@ -35,10 +35,11 @@ Dynamics = Literal["per_step", "stationary"]
 _TURN: Final = threading.Lock()  # of whoever adds to a table that threads share
 
 
-def _add(table: IntArray, keys: IntArray, values: IntArray | int) -> None:
+def _add(table: IntArray, keys: walks.Cells, values: IntArray | int) -> None:
     """As many numbers as there are records, however large the table is."""
+    places = keys.astype(np.intp, copy=False)
     with _TURN:
-        np.add.at(table, keys, values)
+        np.add.at(table, places, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +66,8 @@ class _Counted:
         steps = () if self.dynamics == "stationary" else (self.schema.horizon,)
         return (*steps, self.schema.count, self.schema.actions)
 
-    def _visits(self, block: Bounded) -> Iterator[tuple[int, int, IntArray, IntArray]]:
-        """Of each step its table, cells that count, and the trajectories of them.
+    def _visits(self, block: Bounded) -> Iterator[tuple[int, int, walks.Cells]]:
+        """Of each step its table, and the cell of each trajectory; what does not count is nowhere, one cell more.
 
         A visit whose successor nobody recorded counts in no table. At the horizon of a kernel per step that would lose
         every visit although nothing after it matters: there an unknown successor is taken as the end, whose value is
@@ -75,19 +76,18 @@ class _Counted:
         pooled = self.dynamics == "stationary"
         for step, cells in enumerate(walks.first_visits(block) if pooled else walks.known(block)):
             if not pooled and step + 1 == self.schema.horizon:
-                cells = walks.walk(block).cells[step]
-            rows = np.flatnonzero(cells != walks.nowhere(self.schema))
-            yield 0 if pooled else step, step, cells[rows].astype(np.int64), rows
+                cells = walks.cells(block)[step]
+            yield 0 if pooled else step, step, cells
 
     @property
     def _per_step(self) -> str:
         return "first visits of each trajectory" if self.dynamics == "stationary" else "each step"
 
     def partial(self) -> IntArray:
-        return np.zeros((self.tables, self.cells), dtype=np.int64)
+        return np.zeros((self.tables, self.cells + 1), dtype=np.int64)
 
     def finish(self, partial: IntArray) -> IntArray:
-        return partial.reshape(self.shape)
+        return partial[:, :-1].reshape(self.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class VisitCounts(_Counted):
         return units * self.schema.per_unit
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, _, cells, _ in self._visits(block):
+        for table, _, cells in self._visits(block):
             _add(partial[table], cells, 1)
 
 
@@ -135,25 +135,26 @@ class TransitionCounts(VisitCounts):
         return (*super().shape, self.schema.count + 1)
 
     @cached_property
-    def _index(self) -> IntArray:  # (tables, cells) → row of the answer, or −1
-        index = np.full(self.tables * self.cells, -1, dtype=np.int64)
-        rows = np.arange(len(index)) if self.rows is None else self.rows
+    def _index(self) -> IntArray:  # (tables, cells + 1) → row of the answer; the one behind them is for all others
+        cells = self.tables * self.cells
+        rows = np.arange(cells) if self.rows is None else self.rows
+        index = np.full(cells, len(rows), dtype=np.int64)
         index[rows] = np.arange(len(rows))
-        return index.reshape(self.tables, self.cells)
+        return np.pad(index.reshape(self.tables, self.cells), ((0, 0), (0, 1)), constant_values=len(rows))
 
     def partial(self) -> IntArray:
         rows = self.tables * self.cells if self.rows is None else len(self.rows)
-        return np.zeros((rows, self.schema.count + 1), dtype=np.int64)
+        return np.zeros((rows + 1, self.schema.count + 1), dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        columns, successors = self.schema.count + 1, walks.walk(block).successors
-        for table, step, cells, rows in self._visits(block):
-            row = self._index[table][cells]
-            keys = row * columns + successors[step][rows]
-            _add(partial.reshape(-1), keys[row >= 0], 1)
+        columns, successors = self.schema.count + 1, walks.following(block).states
+        for table, step, cells in self._visits(block):
+            keys = self._index[table].take(cells) * columns
+            keys += successors[step]
+            _add(partial.reshape(-1), keys, 1)
 
     def finish(self, partial: IntArray) -> IntArray:
-        return partial
+        return partial[:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +179,8 @@ class RewardSums(_Counted):
         return units * self.schema.per_unit * self.schema.horizon * maps.ONE
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, step, cells, rows in self._visits(block):
-            centred = np.trunc((block.rewards(step)[rows] - 0.5) * maps.ONE)
+        for table, step, cells in self._visits(block):
+            centred = np.trunc((block.rewards(step) - 0.5) * maps.ONE)
             _add(partial[table], cells, centred.astype(np.int64))
 
 
@@ -238,17 +239,14 @@ class PaidSums(_Counted):
         return units * self.schema.per_unit * maps.ONE
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, step, cells, rows in self._visits(block):
-            _add(partial[table], cells, self._on_grid(block.rewards(step)[rows]).astype(np.int64))
+        for table, step, cells in self._visits(block):
+            _add(partial[table], cells, self._on_grid(block.rewards(step)).astype(np.int64))
 
 
-def _first_arrivals(block: Bounded) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
-    """Of the first visits, the first that reached each state, and the one that ended the trajectory: its step, its
-    trajectories, their cells and what was reached."""
-    successors = walks.walk(block).successors
-    for step, cells in enumerate(walks.first_arrivals(block)):
-        rows = np.flatnonzero(cells != walks.nowhere(block.schema))
-        yield step, rows, cells[rows].astype(np.int64), successors[step][rows].astype(np.int64)
+def _first_arrivals(block: Bounded) -> Iterator[tuple[int, walks.Cells, walks.Cells]]:
+    """Of the first visits, the first that reached each state, and the one that ended the trajectory: its step, the
+    cells, nowhere for the rest, and what was reached."""
+    return zip(range(block.schema.horizon), walks.first_arrivals(block), walks.following(block).states, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,13 +262,17 @@ class ArrivalSums(PaidSums):
         return (self.schema.count + self.cells,)
 
     def partial(self) -> IntArray:
-        return np.zeros(self.shape, dtype=np.int64)
+        return np.zeros(self.schema.count + self.cells + 1, dtype=np.int64)
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial[:-1]
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         states = self.schema.count
-        for step, rows, cells, reached in _first_arrivals(block):
-            where = np.where(reached < states, reached, states + cells)
-            _add(partial, where, self._on_grid(block.rewards(step)[rows]).astype(np.int64))
+        for step, cells, reached in _first_arrivals(block):
+            arrived = (reached < states) & (cells != walks.nowhere(self.schema))
+            where = np.where(arrived, reached, states + cells.astype(np.int64))
+            _add(partial, where, self._on_grid(block.rewards(step)).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,8 +304,11 @@ class ArrivalCounts(_Counted):
         return units * self.schema.per_unit
 
     def partial(self) -> IntArray:
-        return np.zeros(self.schema.count, dtype=np.int64)
+        return np.zeros(self.schema.count + 1, dtype=np.int64)
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial[:-1]
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for _, _, _, reached in _first_arrivals(block):
-            _add(partial, reached[reached < self.schema.count], 1)
+        for _, cells, reached in _first_arrivals(block):
+            _add(partial, np.where(cells == walks.nowhere(self.schema), self.schema.count, reached), 1)

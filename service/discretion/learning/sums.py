@@ -59,9 +59,26 @@ def partials(statistics: Sequence[Statistic], trajectories: Trajectories, thread
     """What the blocks contribute; partials of other blocks simply add, wherever they were made. Each processor, or so
     many threads, reads and adds blocks of its own.
 
-    Integers add up to the same in any order, so neither threads nor blocks can be told from the sums. Each thread has
-    a partial of its own, except of statistics that lock theirs themselves because it may be large.
+    Statistics that need only so many units, the first `reach`, are a pass of their own, which reads no others.
     """
+    made: dict[int, IntArray] = {}
+    for reach in {_reach(statistic, trajectories.units) for statistic in statistics}:
+        chosen = [index for index, one in enumerate(statistics) if _reach(one, trajectories.units) == reach]
+        found = _partials([statistics[index] for index in chosen], trajectories, reach, threads)
+        made.update(zip(chosen, found, strict=True))
+    return [made[index] for index in range(len(statistics))]
+
+
+def _reach(statistic: Statistic, units: int) -> int:
+    return min(units, getattr(statistic, "reach", units))
+
+
+def _partials(
+    statistics: Sequence[Statistic], everyone: Trajectories, reach: int, threads: int | None
+) -> list[IntArray]:
+    """Integers add up to the same in any order, so neither threads nor blocks can be told from the sums. Each thread
+    has a partial of its own, except of statistics that lock theirs themselves because it may be large."""
+    trajectories = everyone.part(0, reach)
     first = [statistic.partial() for statistic in statistics]
     blocks = _Blocks(trajectories.readers())
 
@@ -69,7 +86,7 @@ def partials(statistics: Sequence[Statistic], trajectories: Trajectories, thread
         for read in blocks:
             for piece in read().pieces():
                 for statistic, partial in zip(statistics, partials, strict=True):
-                    statistic.add(piece, trajectories.units, partial)
+                    statistic.add(piece, everyone.units, partial)
         return partials
 
     def begun() -> list[IntArray]:
@@ -119,7 +136,8 @@ def whole(values: FloatArray, most: float) -> FloatArray:
     """Integers of at most that size, truncated toward zero. What a learner hands in may divide by zero or be no number;
     what is summed never is: a NaN would become −2⁶³, and a patient's record would show without noise."""
     found = np.trunc(np.clip(np.asarray(values, dtype=np.float64), -most, most))
-    return np.where(np.isnan(found), 0.0, found)
+    np.copyto(found, 0.0, where=np.isnan(found))
+    return found
 
 
 def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  # (E,) or (E, p), integers
@@ -132,6 +150,23 @@ def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  #
         rows = over[owners]
         short[rows] = np.trunc(short[rows] * _SHORTER)  # every entry but 0 moves, so this ends
     return short
+
+
+def shortened_columns(entries: FloatArray, one: int) -> FloatArray:  # (R, B), integers
+    """The same where each owner has a column."""
+    factors = np.minimum(1.0, one / np.maximum(np.sqrt(squared_columns(entries)), 1.0))
+    short = np.trunc(entries * factors)
+    while len(over := np.flatnonzero(squared_columns(short) > float(one) ** 2)):
+        short[:, over] = np.trunc(short[:, over] * _SHORTER)
+    return short
+
+
+def squared_columns(entries: FloatArray) -> FloatArray:  # (R, B) → (B,)
+    """Row by row, so that a column's sum does not depend on how many others there are."""
+    total = np.zeros(entries.shape[1])
+    for row in entries:
+        total += row * row
+    return total
 
 
 def _squared(entries: FloatArray, owners: IntArray, count: int) -> FloatArray:

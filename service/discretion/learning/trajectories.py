@@ -203,6 +203,7 @@ class Block:
     endings: AnyIntArray  # (B,) ENDED, CUT_BEFORE or CUT
     final: NDArray[np.generic]  # (B,) or (B, p) the state after the last step, where the ending is CUT_BEFORE
     span: tuple[int, int] | None = None  # first position, and the one after the last; None: all, in a single block
+    prices: FloatArray | None = None  # what the numbers in `rewards` stand for; None: they stand for themselves
 
     def __post_init__(self) -> None:
         size = (len(self.units),)
@@ -304,6 +305,8 @@ class Bounded:
         self._position = np.asarray(block.units, dtype=np.int64) - first
         self._admitted = self.part(start, end) & (_rank(self._position) < schema.per_unit)
         self._lengths = np.clip(block.lengths, 0, schema.horizon)
+        self._prices = None if block.prices is None else self._in_range(block.prices)
+        self._scaled_prices = None if self._prices is None else self._scaled(self._prices)
 
     def pieces(self) -> Iterator["Bounded"]:
         """The same, some trajectories at a time, so that what is computed of them stays in the processor's cache. Which
@@ -339,10 +342,19 @@ class Bounded:
         """Which trajectories belong to units at positions low … high−1."""
         return (self._position >= low) & (self._position < high)
 
+    def _in_range(self, rewards: NDArray[np.generic]) -> FloatArray:
+        raw = np.asarray(rewards, dtype=np.float64)
+        return np.minimum(
+            np.maximum(np.where(np.isnan(raw), 0.0, raw), self.schema.low), self.schema.low + self.schema.width
+        )
+
+    def _scaled(self, rewards: FloatArray) -> FloatArray:
+        return np.minimum(np.maximum(self.schema.scaled(rewards), 0.0), 1.0)
+
     def _clipped(self, step: int) -> FloatArray:  # (B,)
-        raw = np.asarray(self._block.rewards[step], dtype=np.float64)
-        reward = np.where((self._lengths > step) & ~np.isnan(raw), raw, 0.0)
-        return np.minimum(np.maximum(reward, self.schema.low), self.schema.low + self.schema.width)
+        raw = self._block.rewards[step]
+        rewards = self._in_range(raw) if self._prices is None else self._prices.take(raw)
+        return np.where(self._lengths > step, rewards, 0.0)
 
     @cached_property
     def _within_total(self) -> FloatArray:  # (H, B)
@@ -357,8 +369,11 @@ class Bounded:
 
     def rewards(self, step: int) -> FloatArray:  # (B,)
         """Scaled to [0, 1], of every trajectory, whether or not its record counts."""
-        reward = self._clipped(step) if self.schema.total is None else self._within_total[step]
-        return np.minimum(np.maximum(self.schema.scaled(reward), 0.0), 1.0)
+        if self.schema.total is not None:
+            return self._scaled(self._within_total[step])
+        if self._scaled_prices is None:
+            return self._scaled(self._clipped(step))
+        return np.where(self._lengths > step, self._scaled_prices.take(self._block.rewards[step]), self.schema.idle)
 
     def _inside(self, states: NDArray[np.generic]) -> BoolArray:
         if isinstance(self.schema.states, Discrete):
@@ -407,6 +422,8 @@ def _chosen(mask: BoolArray, one: NDArray[np.generic], other: NDArray[np.generic
 
 def _rank(positions: IntArray) -> IntArray:
     """How many trajectories of the same unit stand before each one."""
+    if (positions[1:] > positions[:-1]).all():
+        return np.zeros(len(positions), dtype=np.int64)
     order = np.argsort(positions, kind="stable")
     ascending, index = positions[order], np.arange(len(positions))
     starts = np.ones(len(positions), dtype=bool)

@@ -19,9 +19,8 @@ _COMPARED: Final = 256  # steps up to which comparing each with those before it 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Walk:
-    cells: Cells  # (H, B)
-    successors: Cells  # (H, B) the next state; the number of states for the end, and where nobody recorded it
+class Following:
+    states: Cells  # (H, B) the next state; the number of states for the end, and where nobody recorded it
     known: BoolArray  # (H, B) the successor is a state or the end
 
 
@@ -29,60 +28,78 @@ def nowhere(schema: Schema) -> int:
     return schema.count * schema.actions
 
 
-def walk(block: Bounded) -> Walk:
-    return block.once(("walk",), lambda: _walk(block))
+def cells(block: Bounded) -> Cells:  # (H, B)
+    return block.once(("cells",), lambda: _cells(block))
 
 
-def _walk(block: Bounded) -> Walk:
-    schema, shape = block.schema, (block.schema.horizon, len(block.positions))
-    kind = np.int32 if nowhere(schema) < 2**31 - 1 else np.int64
-    found = Walk(np.empty(shape, kind), np.empty(shape, kind), np.empty(shape, np.bool_))
-    for step in range(schema.horizon):
+def _cells(block: Bounded) -> Cells:
+    schema, outside = block.schema, nowhere(block.schema)
+    found = np.empty((schema.horizon, len(block.positions)), _kind(outside))
+    for step, here in enumerate(found):
         states, actions, counts = block.seen(step)
-        following, ended, known = block.successor(step)
-        cells = found.cells[step]
-        np.copyto(cells, states, casting="unsafe")
-        cells *= schema.actions
-        np.add(cells, actions, out=cells, casting="unsafe")
-        np.copyto(cells, nowhere(schema), where=~counts)
-        found.successors[step] = following
-        np.copyto(found.successors[step], schema.count, where=ended | ~known)
+        np.copyto(here, states, casting="unsafe")
+        here *= here.dtype.type(schema.actions)
+        np.add(here, actions, out=here, casting="unsafe")
+        np.copyto(here, outside, where=~counts)
+    return found
+
+
+def _kind(largest: int) -> type[np.signedinteger[Any]]:
+    """Small numbers are compared faster. What lies outside the schema may overflow, and is nowhere."""
+    return np.int16 if largest < 2**15 else np.int32 if largest < 2**31 else np.int64
+
+
+def following(block: Bounded) -> Following:
+    return block.once(("following",), lambda: _following(block))
+
+
+def _following(block: Bounded) -> Following:
+    schema, shape = block.schema, (block.schema.horizon, len(block.positions))
+    found = Following(np.empty(shape, _kind(schema.count)), np.empty(shape, np.bool_))
+    for step in range(schema.horizon):
+        states, ended, known = block.successor(step)
+        np.copyto(found.states[step], states, casting="unsafe")
+        np.copyto(found.states[step], schema.count, where=ended | ~known)
         found.known[step] = known
     return found
 
 
 def known(block: Bounded) -> Cells:  # (H, B)
     """The cells of records whose successor is known."""
-    found = walk(block)
-    return block.once(("known",), lambda: np.where(found.known, found.cells, nowhere(block.schema)))
+    return block.once(("known",), lambda: _known(block))
 
 
-def first(cells: Cells) -> NDArray[np.int16]:  # (H, B) → (H, B)
-    """The first step at which each trajectory had the same number."""
-    if len(cells) > _COMPARED:
-        return _first_by_sorting(cells)
-    steps = np.empty(cells.shape, np.int16)
-    for step, here in enumerate(cells):
-        steps[step] = step
-        for before in reversed(range(step)):
-            np.copyto(steps[step], before, where=cells[before] == here)
-    return steps
+def _known(block: Bounded) -> Cells:
+    found = cells(block).copy()
+    np.copyto(found, nowhere(block.schema), where=~following(block).known)
+    return found
 
 
-def _first_by_sorting(cells: Cells) -> NDArray[np.int16]:
-    columns = np.ascontiguousarray(cells.T)  # (B, H)
+def repeated(numbers: Cells) -> BoolArray:  # (H, B) → (H, B)
+    """Which steps have a number that the trajectory had before."""
+    if len(numbers) > _COMPARED:
+        return _repeated_by_sorting(numbers)
+    found, same = np.zeros(numbers.shape, np.bool_), np.empty(numbers.shape[1], np.bool_)
+    for step, here in enumerate(numbers):
+        for before in numbers[:step]:
+            np.equal(before, here, out=same)
+            found[step] |= same
+    return found
+
+
+def _repeated_by_sorting(numbers: Cells) -> BoolArray:
+    columns = np.ascontiguousarray(numbers.T)  # (B, H)
     order = np.argsort(columns, axis=1, kind="stable")
-    ordered, begins = np.take_along_axis(columns, order, axis=1), np.zeros(columns.shape, np.int64)
-    np.copyto(begins[:, 1:], np.arange(1, len(cells)), where=ordered[:, 1:] != ordered[:, :-1])
-    steps = np.empty(columns.shape, np.int16)
-    earliest = np.take_along_axis(order, np.maximum.accumulate(begins, axis=1), axis=1)
-    np.put_along_axis(steps, order, earliest.astype(np.int16), axis=1)
-    return np.ascontiguousarray(steps.T)
+    ordered, again = np.take_along_axis(columns, order, axis=1), np.zeros(columns.shape, np.bool_)
+    np.put_along_axis(again[:, :], order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
+    return np.ascontiguousarray(again.T)
 
 
-def first_only(cells: Cells, none: int) -> Cells:  # (H, B) → (H, B)
+def first_only(numbers: Cells, none: int) -> Cells:  # (H, B) → (H, B)
     """The same with `none` for whatever the trajectory had before."""
-    return np.where(first(cells) == np.arange(len(cells))[:, None], cells, none)
+    found = numbers.copy()
+    np.copyto(found, none, where=repeated(numbers))
+    return found
 
 
 def first_visits(block: Bounded) -> Cells:  # (H, B)
@@ -98,13 +115,21 @@ def first_arrivals(block: Bounded) -> Cells:  # (H, B)
 
 def _first_arrivals(block: Bounded) -> Cells:
     visits, outside = first_visits(block), nowhere(block.schema)
-    reached = np.where(visits == outside, -1, walk(block).successors)
-    return np.where(first_only(reached, -1) == -1, outside, visits)
+    reached = following(block).states.copy()
+    np.copyto(reached, -1, where=visits == outside)
+    arrivals = visits.copy()
+    np.copyto(arrivals, outside, where=repeated(reached))
+    return arrivals
 
 
-def merged(steps: NDArray[np.int16], values: FloatArray) -> FloatArray:  # (H, B) each → (H, B)
-    """What each trajectory has in one place added up where it first was; of whole numbers, so in any order."""
-    size = values.shape[1]
-    keys = steps.astype(np.int64) * size + np.arange(size)
-    summed = np.bincount(keys.ravel(), weights=values.ravel(), minlength=values.size)
-    return np.asarray(summed, dtype=np.float64).reshape(values.shape)
+def merge(numbers: Cells, values: FloatArray) -> None:  # (H, B) each
+    """What each trajectory has under one number added up where it first was, in place; of whole numbers, so in any
+    order."""
+    size = numbers.shape[1]
+    again = np.flatnonzero(repeated(numbers) & (values != 0.0))
+    column, number, flat = again % size, numbers.reshape(-1)[again], values.reshape(-1)
+    first = np.zeros(len(again), np.int64)
+    for step in reversed(range(len(numbers))):
+        np.copyto(first, step, where=numbers[step].take(column) == number)
+    np.add.at(flat, first * size + column, flat[again])
+    flat[again] = 0.0
