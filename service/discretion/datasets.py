@@ -52,10 +52,13 @@ _BLOCK: Final = 2**25  # bytes of the records of one span, if every unit has all
 _MOST_BLOCKS: Final = 4096
 _MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
 _THREADS: Final = 2  # that write files
-_KEPT: Final = 3 * 2**27  # bytes of blocks that stay in memory between passes
+_KEPT: Final = 5 * 2**28  # bytes of blocks that stay in memory between passes
 _FEW: Final = 2**16  # different rewards in a block
 _CHUNK: Final = 2**23  # bytes of records dealt out at a time
 _ROWS: Final = "rows"
+
+Columns = dict[str, NDArray[Any]]
+
 _NOT_STORED: Final = "The upload could not be stored, and nothing of it was kept."
 
 
@@ -280,21 +283,15 @@ def _flat(name: str, values: NDArray[Any]) -> dict[str, pa.Array]:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-def _small(block: Block) -> Block | None:
-    """A block of discrete states in as few bytes as hold it exactly; rewards by number, if few of them differ."""
-    coded = pa.array(block.rewards.ravel()).dictionary_encode()
+def _small(columns: Columns) -> tuple[Columns, NDArray[np.float64] | None]:
+    """Columns of discrete states in as few bytes as hold them exactly: rewards by number and what the numbers stand
+    for, if few of them differ."""
+    coded = pa.array(columns["reward"]).dictionary_encode()
     if len(coded.dictionary) > _FEW:
-        return None
-    numbers = coded.indices.to_numpy().astype(np.uint16).reshape(block.rewards.shape)
-    return replace(
-        block,
-        lengths=_narrow(block.lengths),
-        states=_narrow(block.states),
-        actions=_narrow(block.actions),
-        rewards=numbers,
-        final=_narrow(block.final),
-        prices=coded.dictionary.to_numpy(),
-    )
+        return columns, None
+    numbers = coded.indices.to_numpy().astype(np.uint16)
+    small = {name: _narrow(columns[name]) for name in ("step", "state0", "final0", "action")}
+    return columns | small | {"reward": numbers}, coded.dictionary.to_numpy()
 
 
 def _bytes(block: Block) -> int:
@@ -316,14 +313,16 @@ class _Kept:
     def get(self, index: int) -> Block | None:
         return self._blocks.get(index)
 
-    def keep(self, index: int, block: Block) -> Block:
+    @property
+    def room(self) -> bool:
+        return self._room > 0
+
+    def keep(self, index: int, block: Block) -> None:
         """The first one for which there is no room is the last that is tried."""
-        small = _small(block) if self._room and block.states.dtype.kind == "i" else None
         with self._turn:
-            self._room = 0 if small is None else max(0, self._room - _bytes(small))
-            if small is not None and self._room:
-                self._blocks[index] = small
-        return small or block
+            self._room = 0 if block.prices is None else max(0, self._room - _bytes(block))
+            if self._room:
+                self._blocks[index] = block
 
 
 @dataclass(frozen=True)
@@ -352,14 +351,19 @@ class _Stored:
     def _read(self, index: int, span: Span) -> Block:
         if (known := self.kept.get(index)) is not None:
             return known
-        return self.kept.keep(index, self._opened(index, span))
+        block = self._opened(index, span)
+        self.kept.keep(index, block)
+        return block
 
     def _opened(self, index: int, span: Span) -> Block:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
             table = file.read(use_threads=False)  # several blocks are read at once instead
-        return self._block({name: table.column(name).to_numpy() for name in table.column_names}, span)
+        columns, prices = {name: table.column(name).to_numpy() for name in table.column_names}, None
+        if self.kept.room and isinstance(self.schema.states, Discrete):
+            columns, prices = _small(columns)
+        return self._block(columns, span, prices)
 
-    def _block(self, columns: dict[str, NDArray[Any]], span: Span) -> Block:
+    def _block(self, columns: Columns, span: Span, prices: NDArray[np.float64] | None) -> Block:
         step, horizon = columns["step"], self.schema.horizon
         begins = step == 1
         last = np.append(begins[1:], True)
@@ -383,10 +387,11 @@ class _Stored:
             endings=columns["ending"][last],
             final=final,
             span=span,
+            prices=prices,
         )
 
     def _states(
-        self, columns: dict[str, NDArray[Any]], name: str, which: NDArray[np.bool_] | slice = slice(None)
+        self, columns: Columns, name: str, which: NDArray[np.bool_] | slice = slice(None)
     ) -> NDArray[Any]:  # (R,) or (R, p)
         if isinstance(self.schema.states, Discrete):
             return columns[f"{name}0"][which]

@@ -226,7 +226,8 @@ class TestWalks:
         )
         assert len(place) > 20
         np.testing.assert_allclose(found.norms, other.norms, rtol=1e-12)
-        np.testing.assert_allclose(found.shortened(size), other.shortened(size), atol=cells.shape[1])  # a step of the grid
+        # Norms that were added up in another order may differ in their last bit, and so an entry by a step of the grid.
+        np.testing.assert_allclose(found.shortened(size), other.shortened(size), atol=cells.shape[1])
 
 
 def _as_sets(owners: Any, cells: Any, values: Any) -> list[tuple[int, int, float]]:

@@ -23,7 +23,7 @@ combined elementwise, and what is summed in floating point is summed over one un
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -44,34 +44,28 @@ _LARGEST: Final = 2.0**100  # of a released number: nothing overflows below it
 _MOST: Final = 1 << 10  # radii that one record may add; 2¹⁰ · 2¹⁶ · 10⁸ records of a unit stay below 2⁵³
 
 
-class _Vectors(Protocol):
-    """What the units of a block add, before shortening."""
-
-    @property
-    def norms(self) -> FloatArray: ...  # (units,)
-    def shortened(self, size: int) -> IntArray: ...  # (size,) added up, every unit's vector at most 2¹⁶ long
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class _Columns:
-    """Of units that are one trajectory each: its column has an entry where it first was in a cell, else zero."""
+    """What units add before shortening that are one trajectory each: its column has an entry where it first was in a
+    cell, else zero."""
 
     cells: walks.Cells  # (H, B); of entries that are zero, any
     sums: FloatArray  # (H, B) integers
     anywhere: BoolArray  # (B,)
 
     @property
-    def norms(self) -> FloatArray:
+    def norms(self) -> FloatArray:  # (units,)
         return np.sqrt(sums.squared_columns(self.sums))[self.anywhere]
 
-    def shortened(self, size: int) -> IntArray:
+    def shortened(self, size: int) -> IntArray:  # (size,)
+        """Added up, every unit's vector at most 2¹⁶ long."""
         weights = sums.shortened_columns(self.sums, ONE).ravel()
         return np.bincount(self.cells.ravel(), weights=weights, minlength=size)[:size].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Entries:
-    """Of units with any number of trajectories: one entry for each unit and cell."""
+    """The same of units with any number of trajectories: one entry for each unit and cell."""
 
     owners: IntArray  # (E,) a number for each unit
     cells: IntArray  # (E,) in an order of the unit's own
@@ -84,6 +78,9 @@ class _Entries:
     def shortened(self, size: int) -> IntArray:
         weights = sums.shortened(self.sums, self.owners, ONE)
         return np.bincount(self.cells, weights=weights, minlength=size).astype(np.int64)
+
+
+_Vectors = _Columns | _Entries
 
 
 def _vectors(block: Bounded, cells: walks.Cells, values: FloatArray, size: int) -> _Vectors:  # (H, B) each

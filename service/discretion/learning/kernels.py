@@ -5,7 +5,8 @@ how much likelier is learned from the counts (`denoising`). Everything here is c
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.learning import denoising
+from discretion.learning import denoising, sums
 from discretion.learning.denoising import Noised
 from discretion.learning.trajectories import FloatArray, IntArray
 from discretion.privacy import events
@@ -158,18 +159,22 @@ def _likely(table: _Rows, levels: FloatArray) -> Groups:  # (R·(S+1),)
     if not len(some):
         return group
     mixture = denoising.fit(some, denoising.sparse_start(levels, columns), levels, mass=1 / columns)
-    for cells in _chunks(size, columns):
+
+    def sort(cells: IntArray) -> None:
         pooled, others = table.others(cells)
         share, _ = denoising.posterior(pooled, mixture, cells // columns)
         group[cells] = np.where(others > 0, 1 + np.searchsorted(_LIKELY, share), 0)
+
+    _each(sort, size, columns)
     return group
 
 
-def _chunks(size: int, columns: int) -> Iterator[IntArray]:
-    """All cells, some whole rows at a time."""
+def _each(work: Callable[[IntArray], None], size: int, columns: int) -> None:
+    """All cells, some whole rows at a time, by all processors; each piece of work writes to rows of its own."""
     step = max(1, _CELLS // columns) * columns
-    for start in range(0, size, step):
-        yield np.arange(start, min(start + step, size))
+    starts = range(0, size, step)
+    with ThreadPoolExecutor(sums.processors()) as pool:
+        list(pool.map(lambda start: work(np.arange(start, min(start + step, size))), starts))
 
 
 def model(release: Counted, trust: float) -> Model:
@@ -185,9 +190,12 @@ def model(release: Counted, trust: float) -> Model:
     mixture = denoising.fit(
         table.own(learned, group[learned]), start, levels, groups=len(_LIKELY) + 2, mass=1 / columns
     )
-    for cells in _chunks(size, columns):
+
+    def describe(cells: IntArray) -> None:
         found = denoising.posterior(table.own(cells, group[cells]), mixture, cells // columns)
         mean, spread = (part.reshape(-1, columns) for part in found)
         rows = slice(cells[0] // columns, cells[-1] // columns + 1)
         kernel[rows], variance[rows] = denoising.closed(mean, spread), spread
+
+    _each(describe, size, columns)
     return Model(table.rows, table.visits, kernel, variance)
