@@ -145,6 +145,20 @@ class TestAccept:
         assert sum(datasets._bytes(block) for block in kept.values()) <= room
         assert bool(kept) is (room > 1)
 
+    @pytest.mark.parametrize("slots", [1, 20])  # nearly all share a place, and hardly any
+    def test_rewards_by_number_are_the_same_rewards(self, slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(datasets, "_SLOTS", slots)
+        monkeypatch.setattr(datasets, "_LOOKED_AT", 50)
+        draw = np.random.default_rng(0)
+        odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-310])
+        values = np.append(odd, np.round(draw.random(500), 1))
+        draw.shuffle(values)
+        values = np.concatenate((values, draw.random(40)))  # not among the first
+        for given in (values, values[:1], values[:0]):
+            numbers, prices = datasets._numbered(given)
+            np.testing.assert_array_equal(prices[numbers], given)
+        assert len(set(values.tolist())) <= len(datasets._numbered(values)[1]) + 1
+
     def test_nothing_stays_in_memory_of_blocks_whose_rewards_all_differ(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
