@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from discretion import datasets, errors, first_reading, stores
+from discretion import blocks, datasets, errors, first_reading, stores
 from discretion.formats import Limits
 from discretion.learning import clipped, sums
 from discretion.learning.counts import TransitionCounts, VisitCounts
@@ -125,44 +125,43 @@ class TestAccept:
         rows = some_rows(9)
         accept(rows, tmp_path / "set")
         stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
-        blocks = list(stored.blocks)
-        assert [block.span for block in blocks] == spans
+        held = list(stored.blocks)
+        assert [block.span for block in held] == spans
         assert same(uploading.stored(tmp_path / "set", SCHEMA), expected(rows))
-        assert len(list(stored.blocks)) == len(blocks)
+        assert len(list(stored.blocks)) == len(held)
 
     @pytest.mark.parametrize("room", [0, 1, 700, 2**29])
     def test_what_stays_in_memory_is_what_was_read(
         self, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(datasets, "_spans", lambda count, schema: [(0, 4), (4, 8), (8, 9)])
-        monkeypatch.setattr(datasets, "_KEPT", room)
         rows = some_rows(9)
         accept(rows, tmp_path / "set")
-        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
+        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA, room=room)
         for _ in range(3):
             assert same(uploading.units_of(stored), expected(rows))
         kept = stored.blocks.kept._blocks  # type: ignore[attr-defined]
-        assert sum(datasets._bytes(block) for block in kept.values()) <= room
+        assert sum(blocks._bytes(block) for block in kept.values()) <= room
         assert bool(kept) is (room > 1)
 
     @pytest.mark.parametrize("slots", [1, 20])  # nearly all share a place, and hardly any
     def test_rewards_by_number_are_the_same_rewards(self, slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(datasets, "_SLOTS", slots)
-        monkeypatch.setattr(datasets, "_LOOKED_AT", 50)
+        monkeypatch.setattr(blocks, "_SLOTS", slots)
+        monkeypatch.setattr(blocks, "_LOOKED_AT", 50)
         draw = np.random.default_rng(0)
         odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-310])
         values = np.append(odd, np.round(draw.random(500), 1))
         draw.shuffle(values)
         values = np.concatenate((values, draw.random(40)))  # not among the first
-        for given in (values, values[:1], values[:0]):
-            numbers, prices = datasets._numbered(given)
-            np.testing.assert_array_equal(prices[numbers], given)
-        assert len(set(values.tolist())) <= len(datasets._numbered(values)[1]) + 1
+        for some in (values, values[:1], values[:0]):
+            numbers, prices = blocks._numbered(some)
+            np.testing.assert_array_equal(prices[numbers], some)
+        assert len(set(values.tolist())) <= len(blocks._numbered(values)[1]) + 1
 
     def test_nothing_stays_in_memory_of_blocks_whose_rewards_all_differ(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(datasets, "_FEW", 1)
+        monkeypatch.setattr(blocks, "_FEW", 1)
         accept(some_rows(9), tmp_path / "set")
         stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
         assert len(list(stored.blocks)) == 1

@@ -13,12 +13,10 @@ of units is known, and sorted span by span; on top of that the positions take so
 """
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import IO, Any, Final
 
 import numpy as np
@@ -27,17 +25,14 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from discretion import errors, formats, scratch, sealing, shelves, stores, uploads
+from discretion.blocks import KEPT, Kept, StoredBlocks
 from discretion.formats import Limits
 from discretion.learning.trajectories import (
     CUT,
     CUT_BEFORE,
     ENDED,
-    Block,
-    Discrete,
-    FloatArray,
     IntArray,
     Schema,
-    Stored,
     Trajectories,
     check_units,
 )
@@ -53,15 +48,8 @@ _BLOCK: Final = 2**25  # bytes of the records of one span, if every unit has all
 _MOST_BLOCKS: Final = 4096
 _MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
 _THREADS: Final = 2  # that write files
-_KEPT: Final = 5 * 2**28  # bytes of blocks that stay in memory between passes
-_FEW: Final = 2**16  # different rewards in a block
-_LOOKED_AT: Final = 2**14  # rewards at a time, of which the first show what is frequent
-_SLOTS: Final = 20  # bits of their hash
-_ODD: Final = 0x9E3779B97F4A7C15  # 2⁶⁴ over the golden ratio, which spreads the bits
 _CHUNK: Final = 2**23  # bytes of records dealt out at a time
 _ROWS: Final = "rows"
-
-Columns = dict[str, NDArray[Any]]
 
 _NOT_STORED: Final = "The upload could not be stored, and nothing of it was kept."
 
@@ -147,11 +135,11 @@ def blocks(place: Place) -> int:
     return len(shelves.manifest(place).spans)
 
 
-def load(place: Place, schema: Schema, only: Sequence[int] | None = None) -> Trajectories:
+def load(place: Place, schema: Schema, only: Sequence[int] | None = None, room: int = KEPT) -> Trajectories:
     """The dataset under the schema it was accepted with; its blocks, or `only` some in ascending order, are read anew
-    each time they are iterated."""
+    each time they are iterated, but for those that find room, in bytes, to stay in memory."""
     manifest = shelves.manifest(place)
-    return Trajectories(schema, manifest.units, _Stored(place, schema, manifest, only))
+    return Trajectories(schema, manifest.units, StoredBlocks(place, schema, manifest, only, Kept(room)))
 
 
 def retire(place: Place) -> None:
@@ -282,143 +270,3 @@ def _by_unit(units: IntArray) -> IntArray:
 def _flat(name: str, values: NDArray[Any]) -> dict[str, pa.Array]:
     flat = values.reshape(len(values), -1)
     return {f"{name}{index}": pa.array(flat[:, index]) for index in range(flat.shape[1])}
-
-
-# --- reading -----------------------------------------------------------------------------------------------------
-
-
-def _small(columns: Columns) -> tuple[Columns, FloatArray | None]:
-    """Columns of discrete states in as few bytes as hold them exactly: rewards by number and what the numbers stand
-    for, if few of them differ."""
-    numbers, prices = _numbered(columns["reward"])
-    if len(prices) > _FEW:
-        return columns, None
-    small = {name: _narrow(columns[name]) for name in ("step", "state0", "final0", "action")}
-    return columns | small | {"reward": numbers.astype(np.uint16)}, prices
-
-
-def _numbered(values: FloatArray) -> tuple[NDArray[np.int32], FloatArray]:
-    """Each value's number, and the values by number. What occurs among the first is found by a hash of its bits, four
-    times as fast as by Arrow's dictionary; what does not, or shares its place with another, is sorted."""
-    prices = np.unique(values[:_LOOKED_AT])
-    slots = np.zeros(1 << _SLOTS, np.int32)
-    slots[_slot(prices)] = np.arange(len(prices))
-    numbers, missed = np.empty(len(values), np.int32), np.empty(len(values), np.bool_)
-    for start in range(0, len(values), _LOOKED_AT):
-        which = slice(start, start + _LOOKED_AT)
-        slots.take(_slot(values[which]), out=numbers[which], mode="clip")  # nothing is clipped: the fast way
-        np.not_equal(prices.take(numbers[which]), values[which], out=missed[which])
-    more, places = np.unique(values[missed], return_inverse=True)
-    numbers[missed] = len(prices) + places
-    return numbers, np.append(prices, more)
-
-
-def _slot(values: FloatArray) -> IntArray:
-    hashed = values.view(np.uint64) * np.uint64(_ODD)
-    hashed >>= np.uint64(64 - _SLOTS)
-    return hashed.view(np.int64)
-
-
-def _bytes(block: Block) -> int:
-    return sum(array.nbytes for array in vars(block).values() if isinstance(array, np.ndarray))
-
-
-def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in the smallest type that holds the largest and the least of them."""
-    low, high = values.min(initial=0), values.max(initial=0)
-    return values.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)), copy=False)
-
-
-class _Kept:
-    """Blocks that stay in memory from one pass to the next, as many as fit a fixed size."""
-
-    def __init__(self, room: int) -> None:
-        self._room, self._turn, self._blocks = room, threading.Lock(), dict[int, Block]()
-
-    def get(self, index: int) -> Block | None:
-        return self._blocks.get(index)
-
-    @property
-    def room(self) -> bool:
-        return self._room > 0
-
-    def keep(self, index: int, block: Block) -> None:
-        """The first one for which there is no room is the last that is tried."""
-        with self._turn:
-            self._room = 0 if block.prices is None else max(0, self._room - _bytes(block))
-            if self._room:
-                self._blocks[index] = block
-
-
-@dataclass(frozen=True)
-class _Stored:
-    place: Place
-    schema: Schema
-    manifest: Manifest
-    only: Sequence[int] | None = None
-    kept: _Kept = field(default_factory=lambda: _Kept(_KEPT), compare=False, repr=False)
-
-    def __len__(self) -> int:
-        return len(self._wanted)
-
-    @property
-    def _wanted(self) -> Sequence[int]:
-        return range(len(self.manifest.spans)) if self.only is None else self.only
-
-    def __iter__(self) -> Iterator[Block]:
-        return (block.read() for block in self.stored())
-
-    def stored(self) -> Iterator[Stored]:
-        for index in self._wanted:
-            span = self.manifest.spans[index]
-            yield Stored(span, partial(self._read, index, span))
-
-    def _read(self, index: int, span: Span) -> Block:
-        if (known := self.kept.get(index)) is not None:
-            return known
-        block = self._opened(index, span)
-        self.kept.keep(index, block)
-        return block
-
-    def _opened(self, index: int, span: Span) -> Block:
-        with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
-            table = file.read(use_threads=False)  # several blocks are read at once instead
-        columns, prices = {name: table.column(name).to_numpy() for name in table.column_names}, None
-        if self.kept.room and isinstance(self.schema.states, Discrete):
-            columns, prices = _small(columns)
-        return self._block(columns, span, prices)
-
-    def _block(self, columns: Columns, span: Span, prices: FloatArray | None) -> Block:
-        step, horizon = columns["step"], self.schema.horizon
-        begins = step == 1
-        last = np.append(begins[1:], True)
-        size = int(np.count_nonzero(begins))
-        place = None if len(step) == size * horizon else (step - 1, np.cumsum(begins) - 1)
-
-        def padded(values: NDArray[Any]) -> NDArray[Any]:
-            if place is None:  # all stays are as long as can be
-                return np.ascontiguousarray(values.reshape(size, horizon, *values.shape[1:]).swapaxes(0, 1))
-            array = np.zeros((horizon, size, *values.shape[1:]), values.dtype)
-            array[place] = values
-            return array
-
-        states, final = self._states(columns, "state"), self._states(columns, "final", last)
-        return Block(
-            units=columns["unit"][begins],
-            lengths=step[last],
-            states=padded(states),
-            actions=padded(columns["action"]),
-            rewards=padded(columns["reward"]),
-            endings=columns["ending"][last],
-            final=final,
-            span=span,
-            prices=prices,
-        )
-
-    def _states(
-        self, columns: Columns, name: str, which: NDArray[np.bool_] | slice = slice(None)
-    ) -> NDArray[Any]:  # (R,) or (R, p)
-        if isinstance(self.schema.states, Discrete):
-            return columns[f"{name}0"][which]
-        names = [f"{name}{index}" for index in range(len(self.schema.states.columns))]
-        return np.stack([columns[each][which] for each in names], axis=1)
