@@ -194,6 +194,14 @@ def _authorities(found: Settings) -> str:
 def _heads(found: Settings, engine: sa.Engine) -> str:
     heads.check(found.heads)
     heads.refuse_rolled_back(engine, found.heads)
+    with database.snapshot(engine) as connection:
+        unknown = heads.missing(connection, found.heads)
+    if unknown:
+        raise _Trouble(
+            f"Ledgers without a head in DISCRETION_HEADS: {len(unknown)}, so a restore would have to be told that "
+            "nothing is missing; start the service, which puts them there, or bring the folder back.",
+            WARN,
+        )
     if found.heads.resolve().is_relative_to(found.data.resolve()):
         raise _Trouble(
             "Ledger heads are kept beside what they are about; point DISCRETION_HEADS to another disk, so that a "

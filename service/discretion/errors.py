@@ -70,6 +70,10 @@ class InvalidSetting(Refusal):
     code = "invalid_setting"
 
 
+class HeadsUnavailable(InvalidSetting):
+    """The folder of ledger heads cannot be written; another time it may be."""
+
+
 class UnknownDatabase(Refusal):
     code = "unknown_database"
 
