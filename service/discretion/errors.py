@@ -175,6 +175,10 @@ class StoreUnavailable(StorageFailed):
     """The store does not answer, or refuses this service; another time it may not."""
 
 
+class StoreRefuses(StoreUnavailable):
+    """The store answers, and does not do what it is asked: for these credentials, or for nobody."""
+
+
 class ClusterUnavailable(Refusal):
     """The cluster does not answer, or refuses this service; another time it may not."""
 
