@@ -45,7 +45,7 @@ test-deployment: ## build the images, run docker/compose.yaml and try everything
 ifdef COMPOSE_UP
 	$(COMPOSE_UP) docker/compose.yaml -- docker/check
 else
-	trap '$(DC) down --volumes' EXIT; $(DC) up --detach --build --wait --wait-timeout 300 && docker/check
+	trap '$(DC) --profile cluster down --volumes' EXIT; $(DC) up --detach --build --wait --wait-timeout 300 && docker/check
 endif
 
 bench: $(VENV)/ready ## measure speed and memory; ONLY="scale noise" for some parts. Fails if something has become slower by 30 %

@@ -31,6 +31,21 @@ else:
     raise AssertionError("pip is in the image")
 """
 
+# A certificate of its own that ended yesterday, and its key.
+EXPIRED = """
+import datetime
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string("CN=expired")
+now = datetime.datetime.now(datetime.timezone.utc)
+made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+made = made.not_valid_before(now - datetime.timedelta(2)).not_valid_after(now - datetime.timedelta(1))
+pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+print(made.sign(key, hashes.SHA256()).public_bytes(pem).decode(), end="\\0")
+print(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain).decode())
+"""
+
 # How many parts the image lists.
 PARTS = 'import json; found = json.load(open("/opt/discretion/sbom.cdx.json")); print(len(found["components"]))'
 

@@ -36,15 +36,23 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def prepare(self) -> None:
+        self.access_key, self.secret_key = self._user("service")
+
+    def limited(self, *denied: str) -> "Server":
+        """The same server, to somebody who may not do some of it."""
+        return Server(self.port, *self._user(f"user-{uuid.uuid4().hex}", *denied))
+
+    def _user(self, name: str, *denied: str) -> tuple[str, str]:
         self._check_signatures(_UNCHECKED)
         iam = self._boto("iam", "anybody", "anything")
-        iam.create_user(UserName="service")
-        allowed = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
-        document = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
-        iam.put_user_policy(UserName="service", PolicyName="all", PolicyDocument=document)
-        made = iam.create_access_key(UserName="service")["AccessKey"]
-        self.access_key, self.secret_key = made["AccessKeyId"], made["SecretAccessKey"]
+        iam.create_user(UserName=name)
+        said = [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]
+        said += [{"Effect": "Deny", "Action": action, "Resource": "*"} for action in denied]
+        document = json.dumps({"Version": "2012-10-17", "Statement": said})
+        iam.put_user_policy(UserName=name, PolicyName="all", PolicyDocument=document)
+        made = iam.create_access_key(UserName=name)["AccessKey"]
         self._check_signatures(0)
+        return made["AccessKeyId"], made["SecretAccessKey"]
 
     def _check_signatures(self, after: int) -> None:
         httpx.post(f"{self.url}/moto-api/reset-auth", content=str(after)).raise_for_status()
@@ -58,10 +66,22 @@ class Server:
         """Another's, to look at what ours has done."""
         return self._boto("s3", self.access_key, self.secret_key)
 
-    def bucket(self) -> str:
+    def bucket(self, versions: str = "") -> str:
+        """`versions` may be Enabled or Suspended; Suspended ones were kept before."""
         name = f"test-{uuid.uuid4().hex}"
         self.client.create_bucket(Bucket=name)
+        if versions:
+            self.keep_versions(name, versions)
         return name
+
+    def keep_versions(self, bucket: str, state: str) -> None:
+        self.client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": state})
+
+    def versions(self, bucket: str) -> set[str]:
+        """The keys of which anything is kept, also if it was deleted."""
+        found = self.client.list_object_versions(Bucket=bucket)
+        assert not found["IsTruncated"]
+        return {entry["Key"] for kind in ("Versions", "DeleteMarkers") for entry in found.get(kind, [])}
 
     def keys(self, bucket: str) -> set[str]:
         found = self.client.list_objects_v2(Bucket=bucket)

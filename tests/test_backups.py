@@ -3,10 +3,13 @@
 import contextlib
 import json
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,11 @@ from discretion import (
     copies,
     database,
     datasets,
+    doctor,
     dumps,
     errors,
     heads,
+    journals,
     ledger,
     restores,
     runs,
@@ -32,11 +37,14 @@ from discretion import (
     signing,
     tables,
 )
+from discretion.api import app as application
 from discretion.learning import documents
+from discretion.privacy import events
 from tests import dying, services
 from tests.conftest import new_url
 from tests.test_serving import SLOW, run
 
+EVENT = events.Event(events.GAUSSIAN, "visits", (2,), Fraction(2), Fraction(4))
 OTHER = {"sqlite": "postgresql", "postgresql": "sqlite"}
 
 
@@ -73,6 +81,31 @@ def charged(queue: dying.Queue, dataset: str) -> str:
         assert held is not None
     export(queue, dataset)
     return training
+
+
+def claimed(queue: dying.Queue, training: str) -> runs.Claim:
+    """Taken over from whoever had it."""
+    queue.change(training, lease_until="2000")
+    with database.transaction(queue.engine) as connection:
+        held = runs.claim(connection, actor="worker", at=datetime.now(UTC), lease=timedelta(seconds=60))
+    assert held is not None
+    return held
+
+
+def snapshot(url: str, folder: Path) -> str:
+    """A database as it is now, by the means of its own server."""
+    made = sa.make_url(url)
+    if made.get_backend_name() == "sqlite":
+        with contextlib.closing(sqlite3.connect(str(made.database))) as old:
+            old.execute("VACUUM INTO ?", [str(folder / "snapshot.db")])
+        return f"sqlite:///{folder / 'snapshot.db'}"
+    name = f"{made.database}_old"
+    maintenance = database.engine(made.set(database="postgres").render_as_string(False))
+    with maintenance.connect() as connection:
+        plain = connection.execution_options(isolation_level="AUTOCOMMIT")
+        plain.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE {made.database}"))
+    maintenance.dispose()
+    return made.set(database=name).render_as_string(False)
 
 
 def export(queue: dying.Queue, dataset: str) -> None:
@@ -410,6 +443,20 @@ class TestRestore:
                 self.restored(tmp_path / "new", tmp_path / "b", kept=[queue.found.heads], settle=settle)
         self.restored(tmp_path / "new", tmp_path / "b", kept=[queue.found.heads], unseen=True)
 
+    def test_a_lost_head_is_noticed_of_a_ledger_without_charges_too(self, queue, tmp_path):
+        """Its first charge may have come after the backup, and its head have been lost since."""
+        kept, lost = queue.dataset(), queue.dataset()
+        for dataset in (kept, lost):
+            export(queue, dataset)
+        backups.create(queue.found, tmp_path / "b")
+        charged(queue, lost)
+        with database.snapshot(queue.engine) as connection:
+            name = population(connection, lost)
+        (path,) = queue.found.heads.glob(f"{name}.*")
+        path.unlink()
+        with pytest.raises(errors.WouldForget, match=f"{name}.*--without-heads"):
+            self.restored(tmp_path / "new", tmp_path / "b", kept=[queue.found.heads])
+
     def test_afterwards_every_ledger_has_its_head_in_the_new_place(self, queue, tmp_path):
         for _ in range(2):
             charged(queue, queue.dataset())
@@ -628,6 +675,55 @@ class TestHeads:
         with queue.running("discretion", "work"):
             services.wait_until(lambda: path.name in queue.log)
         assert queue.row(training).state == "queued"
+
+    @pytest.mark.parametrize("kept", [True, False], ids=["marks kept", "marks lost"])
+    def test_a_database_that_was_put_back_to_before_a_draw_does_not_draw_again(self, queue, tmp_path, kept):
+        """By its server's own tools, to a moment when the training was charged: the ledger misses no row. Without the
+        marks, nobody can tell: so it is they who do."""
+        dataset = queue.dataset()
+        training = charged(queue, dataset)
+        queue.change(training, lease_until="2000")
+        queue.close()  # nobody may be connected to what PostgreSQL copies
+        old = dying.Queue(queue.folder, snapshot(queue.url, tmp_path))
+        with queue.worker():
+            assert queue.ended(training).state == "released"
+        if not kept:
+            shutil.rmtree(queue.found.heads / "draws")
+        with old.worker():
+            assert old.ended(training).state == ("failed" if kept else "released")
+        assert bool(old.rows(tables.drawn, training)) is not kept
+        old.check_charged_once(training)
+        old.close()
+
+    def test_a_folder_that_is_away_before_a_draw_costs_nothing(self, queue):
+        """It is claimed again, and draws, when the folder is back."""
+        training = charged(queue, queue.dataset())
+        held = claimed(queue, training)
+        journal = journals.Journal(queue.engine, held, queue.folder / "log" / "heads", lambda: None)
+        (queue.folder / "log").write_text("in the way")
+        with pytest.raises(errors.HeadsUnavailable):
+            journal.intend(0, [EVENT])
+        assert queue.rows(tables.draws, training) == []
+        replace(journal, outside=queue.found.heads).intend(0, [EVENT])
+        assert [(row.number, row.recorded) for row in queue.rows(tables.draws, training)] == [(0, False)]
+
+    def test_a_draw_is_marked_once_whatever_else_is_drawn_with_it(self, queue):
+        heads.mark(queue.found.heads, "tr_1", [0, 1])
+        heads.mark(queue.found.heads, "tr_1", [2])
+        heads.mark(queue.found.heads, "tr_2", [0])
+        for again in ([0, 1], [1], [2, 3]):
+            with pytest.raises(errors.DrawInterrupted):
+                heads.mark(queue.found.heads, "tr_1", again)
+
+    def test_one_that_is_missing_is_put_there_at_the_next_start(self, queue):
+        for _ in range(2):
+            export(queue, queue.dataset())
+        before = {path.name for path in queue.found.heads.iterdir()}
+        next(queue.found.heads.iterdir()).unlink()
+        state = {finding.check: finding.state for finding in doctor.examine(queue.found)}
+        assert state["heads"] == doctor.WARN
+        application.create(queue.found).state.service.engine.dispose()
+        assert {path.name for path in queue.found.heads.iterdir()} == before
 
     def test_whose_row_the_ledger_holds_is_no_trouble(self, queue):
         dataset = queue.dataset()

@@ -77,6 +77,18 @@ class TestExamine:
         queue.found.datasets.rmdir()
         assert found(queue)["store"] == doctor.BAD
 
+    def test_a_bucket_whose_versions_may_not_be_deleted_is_told(self, queue, s3_server):
+        """One that keeps none, and one where all of them may be deleted, are as they should be."""
+        limited = s3_server.limited("s3:DeleteObjectVersion")
+        for server, versions, state in (
+            (s3_server, "", doctor.OK),
+            (limited, "", doctor.OK),
+            (s3_server, "Enabled", doctor.OK),
+            (limited, "Enabled", doctor.WARN),
+        ):
+            queue.found = replace(queue.found, **server.settings(s3_server.bucket(versions)))
+            assert found(queue)["store"] == state
+
     def test_a_key_that_others_can_read_is_bad_and_another_one_is_not_published(self, queue):
         queue.found.signing_key_file.chmod(0o644)
         assert found(queue)["signing key"] == doctor.BAD

@@ -71,6 +71,23 @@ class TestBucket:
         assert [found.key for found in bucket.list("page/")] == [f"page/{index}" for index in range(5)]
         assert list(bucket.list("elsewhere/")) == []
 
+    def test_versions_of_several_pages_are_listed_whole_and_deleted_one_by_one(
+        self, s3_server: buckets.Server, bucket: s3.Bucket, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(s3, "_PAGE", 2)
+        assert bucket.put("a/0", b"before") is None
+        s3_server.keep_versions(name, "Enabled")
+        put = [bucket.put(key, b"") for key in ("a/1", "a/1", "a/1", "a/2")]
+        bucket.put("b", b"")
+        bucket.delete("a/2")
+        found = list(bucket.versions("a/"))
+        assert {version.id for version in found} > {*put, "null"}
+        assert len(found) == len(set(found)) == 6
+        for version in found:
+            bucket.delete(version.key, version.id)
+        assert list(bucket.versions("a/")) == []
+        assert len(list(bucket.versions("b"))) == 1
+
     def test_what_is_not_there_is_said_to_be_so(self, bucket: s3.Bucket) -> None:
         with pytest.raises(errors.NotStored):
             bucket.get("nothing")
@@ -142,6 +159,28 @@ class TestTroubles:
         for namespace in ("<ListBucketResult>", '<ListBucketResult xmlns="http://doc.example/2006-03-01">'):
             content = whole.replace("<ListBucketResult>", namespace).format(**entries).encode()
             assert [found.key for found in s3._listed(content, "a/")[0]] == ["a/1"]
+
+    @pytest.mark.parametrize(
+        "listing",
+        [
+            "",
+            "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>",
+            "<ListVersionsResult/>",
+            "<ListVersionsResult><IsTruncated>true</IsTruncated></ListVersionsResult>",
+            "<ListVersionsResult>{foreign}<IsTruncated>false</IsTruncated></ListVersionsResult>",
+            "<ListVersionsResult>{nameless}<IsTruncated>false</IsTruncated></ListVersionsResult>",
+        ],
+    )
+    def test_neither_is_one_of_versions(self, listing: str) -> None:
+        parts = {"entry": ("a/1", "x"), "foreign": ("b/1", "x"), "nameless": ("a/1", "")}
+        entries = {
+            name: f"<Version><Key>{key}</Key><VersionId>{version}</VersionId></Version>"
+            for name, (key, version) in parts.items()
+        }
+        with pytest.raises(errors.StoreRefuses):
+            s3._listed_versions(listing.format(**entries).encode(), "a/")
+        whole = "<ListVersionsResult>{entry}<IsTruncated>false</IsTruncated></ListVersionsResult>"
+        assert s3._listed_versions(whole.format(**entries).encode(), "a/") == ([s3.Version("a/1", "x")], {})
 
     def test_a_redirect_is_not_followed(self, s3_server: buckets.Server, name: str) -> None:
         elsewhere = s3_server.url.encode()

@@ -213,6 +213,69 @@ class TestDatasets:
         datasets.retire(place)
         assert s3_server.keys(bucket) == set()
 
+    @pytest.mark.parametrize("state", ["Enabled", "Suspended"])
+    def test_of_a_retired_one_no_version_stays_in_a_bucket_that_keeps_them(
+        self, state: str, s3_server: buckets.Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        bucket = s3_server.bucket("Enabled")
+        store = buckets.store(s3_server, bucket, timedelta(0))
+        shelf = shelves.Shelf(store, tmp_path / "work")
+        for name in ("set", "set-2"):
+            accept(shelf.place(name))
+        store.replace("set", "manifest.json", b"{}")
+        s3_server.client.delete_object(Bucket=bucket, Key="clinic/set/0.parquet")  # as an older program did
+        s3_server.keep_versions(bucket, state)
+        datasets.retire(shelf.place("set"))
+        assert {key.split("/")[1] for key in s3_server.versions(bucket)} == {"set-2"}
+        assert datasets.units(shelf.place("set-2")) == 9
+        store.probe()
+        assert not store.keeps_what_is_deleted()
+        assert {key.split("/")[1] for key in s3_server.versions(bucket)} == {"set-2"}
+        assert caplog.text == ""
+
+    def test_removing_a_file_leaves_no_version_and_spares_names_that_begin_alike(
+        self, s3_server: buckets.Server, tmp_path: Path
+    ) -> None:
+        """A block in the clear goes when it was encrypted, and what it is encrypted as begins with its name."""
+        bucket = s3_server.bucket("Enabled")
+        store = buckets.store(s3_server, bucket, timedelta(0))
+        for file in ("0.parquet", "0.parquet.sealed"):
+            for content in (b"1", b"2"):
+                store.replace("set", file, content)
+        store.remove("set", "0.parquet")
+        assert s3_server.versions(bucket) == {"clinic/set/0.parquet.sealed"}
+        assert store.read("set", "0.parquet.sealed") == b"2"
+
+    @pytest.mark.parametrize("denied", ["s3:DeleteObjectVersion", "s3:ListBucketVersions"])
+    def test_versions_that_may_not_be_deleted_are_told_and_hinder_nobody(
+        self, denied: str, s3_server: buckets.Server, tmp_path: Path
+    ) -> None:
+        bucket = s3_server.bucket("Enabled")
+        allowed, limited = (
+            buckets.store(each, bucket, timedelta(0)) for each in (s3_server, s3_server.limited(denied))
+        )
+        shelf = shelves.Shelf(limited, tmp_path / "work")
+        accept(shelf.place("set"))
+        assert limited.keeps_what_is_deleted()
+        limited.probe()
+        datasets.retire(shelf.place("set"))
+        assert s3_server.keys(bucket) == set()
+        assert s3_server.versions(bucket)
+        datasets.retire(shelves.Shelf(allowed, tmp_path / "work").place("set"))  # again, by who may
+        assert not [key for key in s3_server.versions(bucket) if "/set/" in key]
+
+    def test_a_store_that_knows_no_versions_is_no_trouble(
+        self, s3_server: buckets.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bucket = s3_server.bucket()
+        store = buckets.store(s3_server, bucket, timedelta(0))
+        assert not store.keeps_what_is_deleted()
+        place = shelves.Shelf(store, tmp_path / "work").place("set")
+        accept(place)
+        monkeypatch.setattr(s3.Bucket, "versions", lambda *_: s3._listed_versions(b"<ListBucketResult/>", ""))
+        datasets.retire(place)
+        assert s3_server.keys(bucket) == set()
+
     def test_a_probe_leaves_nothing(self, s3_server: buckets.Server, tmp_path: Path) -> None:
         bucket = s3_server.bucket()
         environment = {f"DISCRETION_{n.upper()}": str(v) for n, v in s3_server.settings(bucket).items()}

@@ -5,6 +5,7 @@ Every check looks and changes nothing but a probe that it removes. None opens a 
 keep the others from being made.
 """
 
+import contextlib
 import os
 import shutil
 import stat
@@ -19,7 +20,7 @@ import httpx
 import sqlalchemy as sa
 from cryptography import x509
 
-from discretion import database, datasets, errors, heads, ledger, provider, signing, summing
+from discretion import database, datasets, errors, heads, ledger, provider, shelves, signing, summing
 from discretion.settings import Settings
 
 OK: Final = "ok"
@@ -148,6 +149,15 @@ def _clock(engine: sa.Engine) -> str:
 
 def _store(found: Settings) -> str:
     datasets.probe(found)
+    with contextlib.closing(shelves.opened(found)) as shelf:
+        kept = shelf.store.keeps_what_is_deleted()
+    if kept:
+        raise _Trouble(
+            "The bucket keeps versions, and these credentials may not list and delete them: what is retired stays "
+            "there. Allow s3:ListBucketVersions and s3:DeleteObjectVersion, and retire again what was retired "
+            "meanwhile; or let a rule of the store delete old versions soon.",
+            WARN,
+        )
     return "The store can be written."
 
 
@@ -194,6 +204,14 @@ def _authorities(found: Settings) -> str:
 def _heads(found: Settings, engine: sa.Engine) -> str:
     heads.check(found.heads)
     heads.refuse_rolled_back(engine, found.heads)
+    with database.snapshot(engine) as connection:
+        unknown = heads.missing(connection, found.heads)
+    if unknown:
+        raise _Trouble(
+            f"Ledgers without a head in DISCRETION_HEADS: {len(unknown)}, so a restore would have to be told that "
+            "nothing is missing; start the service, which puts them there, or bring the folder back.",
+            WARN,
+        )
     if found.heads.resolve().is_relative_to(found.data.resolve()):
         raise _Trouble(
             "Ledger heads are kept beside what they are about; point DISCRETION_HEADS to another disk, so that a "

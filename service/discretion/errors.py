@@ -70,6 +70,10 @@ class InvalidSetting(Refusal):
     code = "invalid_setting"
 
 
+class HeadsUnavailable(InvalidSetting):
+    """The folder of ledger heads cannot be written; another time it may be."""
+
+
 class UnknownDatabase(Refusal):
     code = "unknown_database"
 
@@ -169,6 +173,10 @@ class NotStored(StorageFailed):
 
 class StoreUnavailable(StorageFailed):
     """The store does not answer, or refuses this service; another time it may not."""
+
+
+class StoreRefuses(StoreUnavailable):
+    """The store answers, and does not do what it is asked: for these credentials, or for nobody."""
 
 
 class ClusterUnavailable(Refusal):

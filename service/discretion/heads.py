@@ -1,17 +1,22 @@
 """Signed heads of the ledgers, put where a restore cannot take them back.
 
 A backup does not know what was charged after it. What does is the newest head of each ledger: the number and the hash
-of its last row, with the balance, signed. Workers put it into a folder (`DISCRETION_HEADS`) after each charge and
-before the first patient's row is opened, so that nothing can be released that no head tells of; a restore compares, and
-so does a worker before it charges: a database may be put back by other means than a restore.
+of its last row, with the balance, signed. The service puts one into a folder (`DISCRETION_HEADS`) when a population is
+opened, and workers do after each charge and before the first patient's row is opened, so that nothing can be released
+that no head tells of; a restore compares, and so does a worker before it charges: a database may be put back by other
+means than a restore.
 
 A head never takes another's place: its name holds the row's number, and only lower numbers are cleared away. So
 workers on several hosts need no lock between them, and an older one that comes late does no harm.
+
+A head does not change while a training draws. So each number that is drawn leaves a mark of its own here, which can be
+made once: a database that was put back to a moment between the charge and a draw would have it drawn a second time.
 """
 
 import contextlib
 import itertools
 import json
+import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -28,6 +33,7 @@ Head = dict[str, Any]
 
 _NAME: Final = re.compile(r"(pop_\w+)\.(\d{12})\.json")
 _SUPERSEDED: Final = ".superseded"
+_DRAWS: Final = "draws"
 
 
 def check(folder: Path) -> None:
@@ -37,7 +43,7 @@ def check(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as trouble:
-        raise errors.InvalidSetting(f"Nothing can be written to DISCRETION_HEADS: {trouble.strerror}.") from None
+        raise errors.HeadsUnavailable(f"Nothing can be written to DISCRETION_HEADS: {trouble.strerror}.") from None
 
 
 def export(
@@ -51,7 +57,7 @@ def export(
     try:
         durable.write(folder / f"{population}.{sequence:012}.json", signed.encode())
     except OSError as trouble:
-        raise errors.InvalidSetting(
+        raise errors.HeadsUnavailable(
             f"A ledger's head cannot be put into DISCRETION_HEADS: {trouble.strerror}."
         ) from None
     for path, other, number in _files(folder):
@@ -64,6 +70,29 @@ def _files(folder: Path) -> Iterator[tuple[Path, str, int]]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if named := _NAME.fullmatch(path.name):
             yield path, named[1], int(named[2])
+
+
+def missing(connection: sa.Connection, folder: Path) -> list[str]:
+    """Populations that no head here tells of: they are older than this folder, or it has lost one."""
+    told = {population for _, population, _ in _files(folder)}
+    return [name for name in connection.execute(sa.select(populations.c.id)).scalars() if name not in told]
+
+
+def mark(folder: Path, training: str, numbers: Iterable[int]) -> None:
+    """That a training draws these numbers now: on disk before this returns, and refused if it ever was before.
+
+    To be called once the database has the intent, so that a mark without an intent has one meaning alone: the database
+    has forgotten it. Nothing here is taken away again, because nobody knows how far back a database may be put.
+    """
+    place = folder / _DRAWS / training
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        for number in numbers:
+            os.close(os.open(place / str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise errors.DrawInterrupted("This was drawn before, and the database has forgotten it.") from None
+    for each in (place, place.parent, folder):
+        durable.sync(each)
 
 
 def signed(places: Iterable[Path], listed: str) -> list[Head]:
@@ -122,7 +151,7 @@ def _here(folder: Path) -> list[Head]:
             with contextlib.suppress(FileNotFoundError):  # a newer one has just taken its place
                 found.append(_read(path, None))
     except OSError as trouble:
-        raise errors.InvalidSetting(f"DISCRETION_HEADS cannot be read: {trouble.strerror}.") from None
+        raise errors.HeadsUnavailable(f"DISCRETION_HEADS cannot be read: {trouble.strerror}.") from None
     return found
 
 

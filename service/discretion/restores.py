@@ -79,13 +79,12 @@ def restore(
 
 
 def _refuse_unheard(backup: Backup, told: Sequence[Head]) -> None:
-    """Each charge leaves a head, so that of a ledger with charges and no head, somebody has lost it."""
+    """Each ledger has a head from its first row on, so that of one without, somebody has lost it."""
     ending = "so nobody can tell what was charged after this backup: give those that were kept by --head, or say"
     if not told:
         raise errors.WouldForget(f"No signed head of a ledger is known, {ending} --without-heads.")
     known = {head["population"] for head in told}
-    unheard = sorted(name for name, head in backup.heads.items() if head["charged"] != "0" and name not in known)
-    if unheard:
+    if unheard := sorted(set(backup.heads) - known):
         raise errors.WouldForget(f"No signed head is known of {', '.join(unheard)}, {ending} --without-heads.")
 
 

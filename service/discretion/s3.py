@@ -1,4 +1,5 @@
-"""A bucket of an S3-compatible store: put, get, list and delete, each signed (AWS Signature Version 4), and no more.
+"""A bucket of an S3-compatible store: put, get, list and delete, each signed (AWS Signature Version 4), and no more;
+list and delete also by version, where a bucket keeps older ones.
 
 It speaks to the one host that the settings name: no redirects, no proxies, no look at anybody's environment, no
 question to a cloud's metadata service. An object appears whole or not at all, because it is sent in one request, whose
@@ -51,6 +52,14 @@ class Object:
     modified: datetime  # by the store's clock
 
 
+@dataclass(frozen=True)
+class Version:
+    """One content that an object has or had, or the mark that it was deleted."""
+
+    key: str
+    id: str
+
+
 class Bucket:
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -60,29 +69,40 @@ class Bucket:
     def close(self) -> None:
         self._client.close()
 
-    def put(self, key: str, content: bytes, *, once: bool = False) -> None:
-        self._ask("PUT", key, content=content, once=once)
+    def put(self, key: str, content: bytes, *, once: bool = False) -> str | None:
+        """Under which version it is kept, None by a bucket that keeps none."""
+        return self._ask("PUT", key, content=content, once=once)[1]
 
     def get(self, key: str, *, once: bool = False) -> bytes:
-        return self._ask("GET", key, once=once)
+        return self._ask("GET", key, once=once)[0]
 
-    def delete(self, key: str, *, once: bool = False) -> None:
-        """Also if it is not there."""
-        self._ask("DELETE", key, once=once)
+    def delete(self, key: str, version: str | None = None, *, once: bool = False) -> None:
+        """Also if it is not there. Without a version, a bucket that keeps them only hides what it has."""
+        self._ask("DELETE", key, query={} if version is None else {"versionId": version}, once=once)
 
     def list(self, prefix: str) -> Iterator[Object]:
         asked = {"list-type": "2", "max-keys": str(_PAGE), "prefix": prefix}
         while True:
-            found, following = _listed(self._ask("GET", "", query=asked), prefix)
+            found, following = _listed(self._ask("GET", "", query=asked)[0], prefix)
             yield from found
             if not following:
                 return
             asked["continuation-token"] = following
 
+    def versions(self, prefix: str) -> Iterator[Version]:
+        """Everything under a prefix that the bucket still keeps, what was deleted included."""
+        asked, following = {"max-keys": str(_PAGE), "prefix": prefix, "versions": ""}, dict[str, str]()
+        while True:
+            found, following = _listed_versions(self._ask("GET", "", query=asked | following)[0], prefix)
+            yield from found
+            if not following:
+                return
+
     def _ask(
         self, method: str, key: str, *, content: bytes = b"", query: Mapping[str, str] | None = None, once: bool = False
-    ) -> bytes:
-        """What the store answers; what may be gone in a moment is tried again, unless it is asked `once`."""
+    ) -> tuple[bytes, str | None]:
+        """What the store answers, and of which version; what may be gone in a moment is tried again, unless it is asked
+        `once`."""
         attempts, pause = 1 if once else _ATTEMPTS, _PAUSE
         while True:
             attempts -= 1
@@ -94,7 +114,9 @@ class Bucket:
             time.sleep(pause)
             pause *= 3
 
-    def _asked(self, method: str, key: str, content: bytes, query: Mapping[str, str], times: httpx.Timeout) -> bytes:
+    def _asked(
+        self, method: str, key: str, content: bytes, query: Mapping[str, str], times: httpx.Timeout
+    ) -> tuple[bytes, str | None]:
         path = "/".join(("", self._address.bucket, key)) if key else f"/{self._address.bucket}"
         named = "&".join(f"{quote(name, '')}={quote(value, '')}" for name, value in sorted(query.items()))
         url = f"{self._address.endpoint}{quote(path, '/')}" + (f"?{named}" if named else "")
@@ -103,7 +125,7 @@ class Bucket:
         try:
             with contextlib.closing(self._client.send(request, stream=True)) as answer:
                 if answer.is_success:
-                    return _whole(answer, _MOST)
+                    return _whole(answer, _MOST), answer.headers.get("x-amz-version-id")
                 raise _failure(answer, bool(key) and method == "GET")
         except httpx.HTTPError:  # its text may quote the address, which is the operator's business alone
             raise _Again(
@@ -128,6 +150,23 @@ def _listed(content: bytes, prefix: str) -> tuple[list[Object], str]:
         raise errors.StoreUnavailable(
             "The store's answer cannot be read; check that DISCRETION_STORE names an S3 endpoint."
         )
+    return found, following
+
+
+def _listed_versions(content: bytes, prefix: str) -> tuple[list[Version], dict[str, str]]:
+    """The same; a store that knows no versions may answer with a listing of another kind."""
+    try:
+        page = ElementTree.fromstring(content)
+        entries = [*page.findall("{*}Version"), *page.findall("{*}DeleteMarker")]
+        found = [Version(entry.findtext("{*}Key", ""), entry.findtext("{*}VersionId", "")) for entry in entries]
+        named = {"key-marker": "{*}NextKeyMarker", "version-id-marker": "{*}NextVersionIdMarker"}
+        following = {name: text for name, element in named.items() if (text := page.findtext(element, ""))}
+        agrees = page.findtext("{*}IsTruncated") == ("true" if "key-marker" in following else "false")
+        sound = page.tag.rpartition("}")[2] == "ListVersionsResult" and agrees
+    except ElementTree.ParseError:
+        sound = False
+    if not sound or not all(entry.key.startswith(prefix) and entry.id for entry in found):
+        raise errors.StoreRefuses("The store does not list versions of objects in a way that can be read.")
     return found, following
 
 
@@ -167,13 +206,13 @@ def _failure(answer: httpx.Response, reading: bool) -> Exception:
     if code == "RequestTimeTooSkewed":
         return errors.StoreUnavailable("The store's clock and this machine's differ too much; set both right.")
     if code in _CREDENTIALS or answer.status_code in (401, 403):
-        return errors.StoreUnavailable(
+        return errors.StoreRefuses(
             "The store refuses the credentials; check DISCRETION_S3_ACCESS_KEY, DISCRETION_S3_SECRET_KEY and what "
             "they allow."
         )
-    if answer.status_code == 429 or answer.status_code >= 500:
+    if answer.status_code == 429 or (answer.status_code >= 500 and answer.status_code != 501):
         return _Again("The store answers, but not now: it is overloaded, full or broken.")
-    return errors.StoreUnavailable(
+    return errors.StoreRefuses(
         f"The store refuses what it is asked (status {answer.status_code}); check DISCRETION_STORE."
     )
 

@@ -12,6 +12,7 @@ A dataset is some files under one name. They are written to a `Draft`, the manif
 
 import contextlib
 import glob
+import logging
 import os
 import re
 import shutil
@@ -28,6 +29,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from discretion import errors, s3, scratch
 from discretion.privacy import tokens
 from discretion.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 Content = bytes | memoryview
 Broken = Callable[[], Collection[str]]  # names that an upload began and did not finish; some may be under way
@@ -69,6 +72,9 @@ class Store(Protocol):
 
     def probe(self) -> None:
         """Write a little, read it back and delete it, or refuse."""
+
+    def keeps_what_is_deleted(self) -> bool:
+        """Whether something stays of what this service deletes, because it may not delete that."""
 
     def close(self) -> None: ...
 
@@ -200,6 +206,9 @@ class Folder:
                 "The store's folder cannot be written; check whose it is and its disk."
             ) from failure
 
+    def keeps_what_is_deleted(self) -> bool:
+        return False
+
     def close(self) -> None:
         pass
 
@@ -281,11 +290,18 @@ class Bucket:
         return next(iter(self.bucket.list(self.prefix)), None) is None
 
     def remove(self, name: str, file: str) -> None:
-        self.bucket.delete(self._key(name, file))
+        key = self._key(name, file)
+        self._delete_versions(key, lambda found: found == key)
+        self.bucket.delete(key)
 
     def delete(self, name: str) -> None:
-        """It is gone when the store lists nothing any more: an answer to a deletion alone does not say so."""
+        """It is gone when the store lists nothing any more: an answer to a deletion alone does not say so.
+
+        Version by version first, which in a bucket that keeps none is the same; then whatever is left. Versions that
+        these credentials may not delete stay, hidden, until the store's own rules take them.
+        """
         try:
+            kept = self._delete_versions(self._key(name, ""), lambda found: True)
             with ThreadPoolExecutor(_THREADS) as pool:
                 for key in [found.key for found in self._objects(name)]:
                     pool.submit(self.bucket.delete, key)
@@ -294,6 +310,21 @@ class Bucket:
             raise errors.StorageFailed(f"{_DELETED_IN_PART} {failure}") from failure
         if left:
             raise errors.StorageFailed(_DELETED_IN_PART)
+        if kept:
+            _log.warning("The bucket keeps older versions of what was deleted; `discretion doctor` says what to do.")
+
+    def _delete_versions(self, prefix: str, wanted: Callable[[str], bool]) -> bool:
+        """Of the keys that are wanted; whether some stay that the store lists and does not delete for this service."""
+
+        def left() -> list[s3.Version]:
+            with contextlib.suppress(errors.StoreRefuses):  # it has none, or does not say
+                return [found for found in self.bucket.versions(prefix) if wanted(found.key)]
+            return []
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for found in left():
+                pool.submit(self.bucket.delete, found.key, found.id)
+        return bool(left())
 
     def sweep(self, broken: Broken, end: End) -> None:
         now = None
@@ -310,11 +341,28 @@ class Bucket:
 
     def probe(self) -> None:
         key, content = self.prefix + tokens.identifier(_PROBE), b"\0"
-        self.bucket.put(key, content, once=True)
+        version = self.bucket.put(key, content, once=True)
         with contextlib.ExitStack() as after:
-            after.callback(self.bucket.delete, key, once=True)
+            after.callback(self._delete_probe, key, version)
             if self.bucket.get(key, once=True) != content:
                 raise errors.StorageFailed("The store does not give back what was put there.")
+
+    def keeps_what_is_deleted(self) -> bool:
+        key = self.prefix + tokens.identifier(_PROBE)
+        version = self.bucket.put(key, b"\0")
+        self._delete_probe(key, version)
+        try:
+            return version is not None and any(self.bucket.versions(key))
+        except errors.StoreRefuses:  # then nobody can say which versions a dataset has
+            return True
+
+    def _delete_probe(self, key: str, version: str | None) -> None:
+        """Or a bucket that keeps versions would soon be full of them."""
+        if version is not None:
+            with contextlib.suppress(errors.StoreRefuses):
+                self.bucket.delete(key, version, once=True)
+                return
+        self.bucket.delete(key, once=True)
 
     def close(self) -> None:
         self.bucket.close()
@@ -322,13 +370,13 @@ class Bucket:
     def _now(self) -> datetime:
         """The store's own time, which this machine's clock need not agree with."""
         key = self.prefix + tokens.identifier(_PROBE)
-        self.bucket.put(key, b"\0")
+        version = self.bucket.put(key, b"\0")
         try:
             return next(self.bucket.list(key)).modified
         except StopIteration:
             raise errors.StorageFailed("The store does not list what was put there.") from None
         finally:
-            self.bucket.delete(key)
+            self._delete_probe(key, version)
 
     def _key(self, name: str, file: str) -> str:
         return f"{self.prefix}{name}/{file}"

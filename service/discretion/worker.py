@@ -18,8 +18,6 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import FrameType
 from typing import Final, NoReturn
@@ -46,12 +44,11 @@ from discretion import (
     trainings,
 )
 from discretion.catalogue import Dataset
+from discretion.journals import Journal
 from discretion.learning import learners
 from discretion.learning.curator import Curator
 from discretion.learning.policy import Policy
 from discretion.learning.report import Report
-from discretion.learning.trajectories import IntArray
-from discretion.privacy import events
 from discretion.privacy.rho import Rho
 from discretion.runs import Claim
 from discretion.settings import Settings
@@ -67,11 +64,12 @@ _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that i
 
 _CHECK: Final = 60.0  # seconds that a cluster has to be found fit
 
-# How a child ends. What is said of the last four is about machines: no record can bring them about.
-_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED, _NO_STORE, _NO_CLUSTER, _NO_MEMORY, _OTHER_CLUSTER = range(9)
-_AWAY_FOR_NOW: Final = (_KILLED, _NO_STORE, _NO_CLUSTER)  # an attempt each, so that it ends if it is always so
+# How a child ends. What is said of the last five is about machines: no record can bring them about.
+_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _NO_MEMORY, _OTHER_CLUSTER = range(10)
+_AWAY_FOR_NOW: Final = (_KILLED, _NO_STORE, _NO_HEADS, _NO_CLUSTER)  # an attempt each: it ends if it is always so
 _WORDS: Final = {
     _NO_STORE: "the store does not answer here or on a machine of the cluster",
+    _NO_HEADS: "nothing can be written to DISCRETION_HEADS",
     _NO_CLUSTER: "the cluster does not answer or has lost a sum",
     _NO_MEMORY: "there is too little memory here or on a machine of the cluster",
     _OTHER_CLUSTER: "the cluster is not what it was when it was checked",
@@ -307,6 +305,7 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.LeaseLost, _LOST),
     (sa.exc.OperationalError, _KILLED),
     (errors.StoreUnavailable, _NO_STORE),
+    (errors.HeadsUnavailable, _NO_HEADS),
     (errors.ClusterUnavailable, _NO_CLUSTER),
     (errors.ClusterUnfit, _OTHER_CLUSTER),
     (MemoryError, _NO_MEMORY),
@@ -345,26 +344,9 @@ def _stop_between_draws(number: int, frame: FrameType | None) -> None:
     _told_to_stop = True
 
 
-@dataclass(frozen=True)
-class _Journal:
-    """What the curator is asked and answers, each in a transaction of its own."""
-
-    engine: sa.Engine
-    held: Claim
-
-    def recall(self, first: int, asked: Sequence[events.Event]) -> list[IntArray] | None:
-        with database.snapshot(self.engine) as connection:
-            return runs.recall(connection, self.held.training, first, asked)
-
-    def intend(self, first: int, asked: Sequence[events.Event]) -> None:
-        if _told_to_stop:
-            raise _Stop
-        with database.transaction(self.engine) as connection:
-            runs.intend(connection, self.held, first, asked)
-
-    def record(self, first: int, values: Sequence[IntArray]) -> None:
-        with database.transaction(self.engine) as connection:
-            runs.record(connection, self.held, first, values)
+def _pause() -> None:
+    if _told_to_stop:
+        raise _Stop
 
 
 def _learn(found: Settings, held: Claim, begun: float) -> int:
@@ -377,7 +359,7 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
     key = signing.current(found)
     made: Policy | Report
     with np.errstate(all="ignore"), summing.of(found, dataset) as totals:
-        curator = Curator(trajectories, Rho(paid.rho).exact, _Journal(engine, held), totals)
+        curator = Curator(trajectories, Rho(paid.rho).exact, Journal(engine, held, found.heads, _pause), totals)
         if judged is not None and patients is not None:
             made = evaluations.judge(curator, asked, judged, patients, held.training)
             certificate = evaluations.certify(made, asked, curator.log, paid, key)

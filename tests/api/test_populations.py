@@ -30,6 +30,16 @@ class TestMakingOne:
         assert [line["delta"] for line in budget["epsilon"]] == [1e-5, 1e-6, 1e-9]
         assert hospital.custodian.get(f"/v1/populations/{made['id']}").json() == made
 
+    def test_its_head_is_put_where_a_restore_cannot_take_it_back(self, hospital: Hospital) -> None:
+        """From its first row on, with a dataset or without."""
+        own = services.new_dataset(hospital.custodian)
+        of_a_dataset = hospital.custodian.get(f"/v1/datasets/{own}").json()["population"]
+        kept = {path.name for path in (hospital.service.folder / "data" / "heads").iterdir()}
+        alone = new(hospital, {"rho": "2"}).json()["id"]
+        added = {path.name for path in (hospital.service.folder / "data" / "heads").iterdir()} - kept
+        assert f"{of_a_dataset}.000000000001.json" in kept
+        assert added == {f"{alone}.000000000001.json"}
+
     def test_its_epsilon_is_the_tight_one(self, hospital: Hospital) -> None:
         shown = new(hospital, {"rho": "1"}).json()["budget"]["epsilon"]
         assert [round(line["total"], 3) for line in shown] == pytest.approx([7.077, 7.766, 9.521], abs=0.0011)

@@ -44,6 +44,7 @@ def create(found: Settings) -> FastAPI:
     with service.reading() as connection:
         ledger.verify_all(connection)
     service.signing_key()
+    service.export_missing_heads()
     service.sweep()
     threading.Thread(target=_keep_sweeping, args=(service,), daemon=True).start()
     app = bare()

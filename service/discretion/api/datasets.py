@@ -41,7 +41,10 @@ def create_dataset(body: bodies.NewDataset, caller: Caller, service: Running) ->
             population = catalogue.population(connection, caller, str(body.population)).id
         made = catalogue.add_dataset(connection, body.name, population, schema, labels, owner=caller, at=now)
         audit.record(connection, caller.id, "dataset.create", made, at=now)
-        return dataset_document(catalogue.dataset(connection, caller, made))
+        document = dataset_document(catalogue.dataset(connection, caller, made))
+    if body.budget is not None:
+        service.export_head(population)
+    return document
 
 
 def _schema(body: bodies.NewDataset) -> dict[str, Any]:

@@ -58,7 +58,9 @@ def create_population(body: bodies.NewPopulation, caller: Caller, service: Runni
     with service.writing() as connection:
         made = catalogue.add_population(connection, body.name, total_of(body.budget), owner=caller, at=now)
         audit.record(connection, caller.id, "population.create", made, at=now)
-        return _document(connection, catalogue.population(connection, caller, made))
+        document = _document(connection, catalogue.population(connection, caller, made))
+    service.export_head(made)
+    return document
 
 
 @room.route(

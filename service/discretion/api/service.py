@@ -182,8 +182,20 @@ class Service:
             if catalogue.end_upload(connection, folder):
                 clean_up()
 
+    def export_missing_heads(self) -> None:
+        """Of populations that were opened while the folder was away, or by a program that put away no head then."""
+        try:
+            with self.reading() as connection:
+                unknown = heads.missing(connection, self.settings.heads)
+        except OSError as trouble:
+            _log.error("DISCRETION_HEADS cannot be read: %s.", trouble.strerror)
+            return
+        for population in unknown:
+            self.export_head(population)
+
     def export_head(self, population: str) -> None:
-        """A budget that was lowered must not come back by a restore; where this fails, the next charge does it."""
+        """A population that was opened, or a budget that was lowered, must not be forgotten by a restore; where this
+        fails, the next charge or the next start does it."""
         try:
             with self.reading() as connection:
                 heads.export(connection, self.settings.heads, population, self.signing_key(), at=datetime.now(UTC))
