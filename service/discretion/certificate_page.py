@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from discretion import certificates, errors, signatures
@@ -47,8 +48,8 @@ def sections(certificate_text: bytes | str, jwks: bytes | str | None = None) -> 
         f"{certificates.PROMISE['unit']} {certificates.PROMISE['neighbours']}"
     )
     cost = (
-        f"ρ = {privacy['rho']} in total; {row.charged} was charged to the population (ledger row {row.sequence}). "
-        f"{certificates.COMPOSITION}"
+        f"ρ = {Fraction(privacy['rho'])} in total; {row.charged} was charged to the population (ledger row "
+        f"{row.sequence}). {certificates.COMPOSITION}"
     )
     meaning = _meaning(thing, privacy["epsilon"][certificates.DELTAS.index("1e-6")]["epsilon"])
     check = (
@@ -183,7 +184,9 @@ def _range(ascending: Sequence[float]) -> str:
 
 
 def _meaning(thing: str, epsilon: str) -> str:
-    factor = f"{math.exp(float(epsilon)):.3g}" if float(epsilon) < 13 else "far more than a hundred thousand"
+    factor = (
+        f"{float(f'{math.exp(float(epsilon)):.3g}'):g}" if float(epsilon) < 13 else "far more than a hundred thousand"
+    )
     return (
         f"At δ = 1e-6 (one in a million) ε is {epsilon}: whatever is done with {thing}, a conclusion about one "
         f"patient becomes at most e^ε = {factor} times as likely as if that patient's records had been others, apart "

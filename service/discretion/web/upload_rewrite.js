@@ -50,7 +50,8 @@ async function* linesOf(file) {
   if (open + rest) yield (open + rest).replace(/\r$/, "");
 }
 
-// `columns`: for each column of the upload its name, which of the file's it is made from, and how its text is read.
+// `columns`: for each column of the upload its name, which of the file's it is made from (`with` a second), and how its
+// text is read.
 export async function rewritten(file, { names, between }, columns) {
   const parts = [];
   let [piece, row] = [`${columns.map((one) => one.name).join(",")}\n`, -1];
@@ -59,7 +60,7 @@ export async function rewritten(file, { names, between }, columns) {
     if (row === 0 || line === "") continue;
     const found = cells(line, between);
     if (found.length !== names.length) throw new Misread(`Row ${row} has ${found.length} values, and the header ${names.length}.`);
-    piece += `${columns.map(({ at, read }) => written(read(found[at], row))).join(",")}\n`;
+    piece += `${columns.map((one) => written(one.read(found[one.at], row, found[one.with]))).join(",")}\n`;
     if (piece.length > PIECE) {
       parts.push(new Blob([piece]));
       piece = "";
@@ -87,6 +88,17 @@ export function steps() {
 export function actions({ labels }) {
   const numbers = new Map((labels || []).map((label, number) => [label, String(number)]));
   return (text) => (/^[0-9]+$/.test(text.trim()) ? text.trim() : numbers.get(text.trim()) ?? text.trim());
+}
+
+// Two doses as one number, as `--levels` of the command line makes it.
+export function doses(...levels) {
+  return (first, row, second) => [first, second].reduce((code, given, which) => {
+    const text = given.trim();
+    if (!/^[0-9]+(\.0*)?$/.test(text) || Number(text) >= levels[which]) {
+      throw new Misread(`Row ${row} has a dose that is not one of its ${levels[which]} levels, which count from 0 to ${levels[which] - 1}.`);
+    }
+    return code * levels[which] + Number(text);
+  }, 0).toString();
 }
 
 // How a stay ended, in two values of which one is good: the most that a stay can earn, or the least.
