@@ -18,7 +18,7 @@ const EARNED = { reward: "what a step earned", outcome: "what the stay earned", 
 export async function ownHeader(file) {
   const start = (await file.slice(0, FIRST).text()).replace(/^\ufeff/, "");
   const end = start.indexOf("\n");
-  return end < 0 ? null : rewrite.headerOf(start.slice(0, end).replace(/\r$/, ""));
+  return end < 0 || start.includes("\0") ? null : rewrite.headerOf(start.slice(0, end).replace(/\r$/, ""));
 }
 
 // Asks, and hands over the file as the service wants it, with the file's own name of each column.
