@@ -110,7 +110,7 @@ export function outcomes(good, { reward, return: total }) {
     const text = given.trim();
     if (same(text)) return String(high);
     bad = bad ?? text;
-    if (text !== bad) throw new Misread(`Row ${row} has a third way to end. Make it two, or choose a column of numbers.`);
+    if (text !== bad) throw new Misread(`Row ${row} has a third way to end. Mend what stands there after a good end, make it two, or choose a column of numbers.`);
     return String(low);
   };
 }
