@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import client, cluster, deployment, growth, history, learners, noise, scale, service
+from benchmarks import client, cluster, dashboard, deployment, growth, history, learners, noise, scale, service
 from benchmarks.rows import Row
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -22,6 +22,7 @@ PARTS: dict[str, Callable[[], Iterable[Row]]] = {
     "growth": growth.measure,
     "service": service.measure,
     "client": client.measure,
+    "dashboard": dashboard.measure,
     "cluster": cluster.measure,
     "deployment": deployment.measure,
 }

@@ -198,6 +198,7 @@ class TestRefused:
             (302, b""),
             (500, b"[" * 200_000),
             (422, b'{"code": "c", "detail": "d", "problems": [1, {}]}'),
+            (422, b'{"code": "c", "detail": "d", "problems": [{"column": [], "reason": {}, "own": [1]}]}'),
         ],
     )
     def test_what_is_no_answer_of_the_service_is_refused_too(self, status, body):

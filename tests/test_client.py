@@ -128,6 +128,17 @@ class TestUpload:
         assert first == "  row 1, column state: The value is not from 0 to 3; if yours count from 1, subtract 1."
         assert second == "  row 2, column step: The steps of a trajectory count up by one."
 
+    def test_a_bad_row_is_told_under_the_tables_own_names(self, people):
+        clients, _ = people
+        dataset = clients["custodian"].add_dataset("icu", budget={"rho": "1"}, **services.TABULAR)["id"]
+        rows = {"Fall": ["a", "b"], "Stunde": [0, 0], "Grad": [None, 9], "action": [0, 1], "reward": [0.0, 0.0]}
+        with pytest.raises(Refused) as refused:
+            clients["custodian"].upload(dataset, rows, {"unit": "Fall", "step": "Stunde", "state": "Grad"})
+        first, second = str(refused.value).splitlines()[1:]
+        assert first.startswith("  row 1, column Grad (state): A value is missing; give what is not known a state of")
+        assert second.startswith("  row 2, column Grad (state): The value is not from 0 to 3;")
+        assert [each["column"] for each in refused.value.problem["problems"]] == ["state", "state"]
+
     def test_the_same_mistake_in_every_row_is_told_once(self, people):
         clients, _ = people
         dataset = clients["custodian"].add_dataset("icu", budget={"rho": "1"}, **services.TABULAR)["id"]

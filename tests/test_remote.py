@@ -313,6 +313,16 @@ class TestTerminal:
         assert "released" in seen
         assert analyst.said("budget", dataset)["charged"] == "0.5"
 
+    @pytest.mark.parametrize("columns", ["80", "200"])
+    def test_an_id_is_whole_however_narrow_it_is(self, columns, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", columns)
+        row = {"id": f"tr_{'a' * 22}", "dataset": f"ds_{'b' * 22}", "state": "cancelled", "rho": "0.123456789"}
+        rows = [row | {"created_at": "2026-11-17T10:09:11.575229+00:00"}] * 2
+        terminal.show_table(terminal.listed(rows, list(rows[0])))
+        shown = capsys.readouterr().out
+        assert all(shown.count(cell) == 2 for cell in rows[0].values())
+        assert max(map(len, shown.splitlines())) <= int(columns)
+
     def test_gives_json_there_too_if_it_is_asked_for(self, people, dataset):
         _, seen = people["analyst"].at_a_terminal("budget", dataset, "--json")
         assert json.loads(seen)["total"] == "2"

@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from discretion import certificates, errors, signatures
@@ -14,6 +15,7 @@ from discretion.learning.trajectories import Discrete
 from discretion.privacy import events
 
 TITLE: Final = "CERTIFICATE OF A PRIVATE RELEASE"
+WIDTH: Final = 100  # of a page
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,9 @@ class Section:
     listed: bool = False  # points of a list, however many there are
 
 
-def explain(certificate_text: bytes | str, jwks: bytes | str | None = None) -> str:
+def explain(certificate_text: bytes | str, jwks: bytes | str | None = None, width: int = WIDTH) -> str:
     """One page for an ethics board. What contradicts itself is refused; without keys the signature is not checked."""
-    return _printed(TITLE, sections(certificate_text, jwks)[0])
+    return _printed(TITLE, sections(certificate_text, jwks)[0], width)
 
 
 def sections(certificate_text: bytes | str, jwks: bytes | str | None = None) -> tuple[list[Section], str]:
@@ -47,8 +49,8 @@ def sections(certificate_text: bytes | str, jwks: bytes | str | None = None) -> 
         f"{certificates.PROMISE['unit']} {certificates.PROMISE['neighbours']}"
     )
     cost = (
-        f"ρ = {privacy['rho']} in total; {row.charged} was charged to the population (ledger row {row.sequence}). "
-        f"{certificates.COMPOSITION}"
+        f"ρ = {Fraction(privacy['rho'])} in total; {row.charged} was charged to the population (ledger row "
+        f"{row.sequence}). {certificates.COMPOSITION}"
     )
     meaning = _meaning(thing, privacy["epsilon"][certificates.DELTAS.index("1e-6")]["epsilon"])
     check = (
@@ -68,9 +70,9 @@ def sections(certificate_text: bytes | str, jwks: bytes | str | None = None) -> 
     ], kid
 
 
-def findings(made: Report) -> str:
+def findings(made: Report, width: int = WIDTH) -> str:
     """What a report says, in a few lines; that it is what was certified is checked elsewhere."""
-    return _printed("WHAT THE REPORT SAYS", found_sections(made))
+    return _printed("WHAT THE REPORT SAYS", found_sections(made), width)
 
 
 def found_sections(made: Report) -> list[Section]:
@@ -94,11 +96,11 @@ def _found(document: certificates.Document) -> list[Section]:
     ]
 
 
-def _printed(title: str, content: Sequence[Section]) -> str:
+def _printed(title: str, content: Sequence[Section], width: int) -> str:
     page = [title, ""]
     for section in content:
         page += [section.title, *(f"  - {line}" if section.listed else f"  {line}" for line in section.lines)]
-    return "\n".join(line for text in page for line in _wrapped(text)) + "\n"
+    return "\n".join(line for text in page for line in _wrapped(text, width)) + "\n"
 
 
 def _subject(payload: certificates.Document, request: certificates.Request) -> str:
@@ -147,9 +149,11 @@ def _noise_words(done: Sequence[events.Event]) -> list[str]:
     return words
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrapped(text: str, width: int) -> list[str]:
+    """Digests and ids longer than a line stay whole, to be copied."""
     indent = "    " if text.startswith("  - ") else "  "
-    return textwrap.wrap(text, 100, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    return lines or [""]
 
 
 def _noise_lines(done: Sequence[events.Event]) -> list[str]:
@@ -183,7 +187,9 @@ def _range(ascending: Sequence[float]) -> str:
 
 
 def _meaning(thing: str, epsilon: str) -> str:
-    factor = f"{math.exp(float(epsilon)):.3g}" if float(epsilon) < 13 else "far more than a hundred thousand"
+    factor = (
+        f"{float(f'{math.exp(float(epsilon)):.3g}'):g}" if float(epsilon) < 13 else "far more than a hundred thousand"
+    )
     return (
         f"At δ = 1e-6 (one in a million) ε is {epsilon}: whatever is done with {thing}, a conclusion about one "
         f"patient becomes at most e^ε = {factor} times as likely as if that patient's records had been others, apart "

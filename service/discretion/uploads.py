@@ -29,6 +29,7 @@ Records = NDArray[np.void]  # (R,) of `record(schema)`
 
 _PARTS: Final = 32  # files that the names of units are spread over to look for repetitions, one in memory at a time
 _NAMES: Final = "names"
+_UNKNOWN: Final = "; give what is not known a state of its own, or declare its column as one that may be missing"
 _FLAGS: Final = ("", "false", "true", "0", "1")
 _FLAG_VALUES: Final = np.array([-1, 0, 1, 0, 1, -2], np.int8)  # −1: nothing said, −2: something else was
 
@@ -45,8 +46,7 @@ class _Columns:
     def __init__(self, table: pa.Table, first: int, schema: Schema, limits: Limits, problems: Problems) -> None:
         self._table, self._limits, self._problems = table, limits, problems
         self.rows = first + np.arange(table.num_rows)  # (R,)
-        kind = record(schema)
-        self.records: Records = np.zeros(table.num_rows, kind)
+        self.records: Records = np.zeros(table.num_rows, record(schema))
         self.unit = self._names("unit", required=True)
         self.trajectory = self._names("trajectory", required=False)
         self.records["step"], _ = self._numbers("step", 1, schema.horizon)
@@ -64,8 +64,7 @@ class _Columns:
 
     def _states(self, schema: Schema, target: str, prefix: str, required: bool) -> BoolArray:
         if isinstance(schema.states, Discrete):
-            values, sound = self._numbers(f"{prefix}state", 0, schema.states.count - 1, required=required)
-            self.records[target] = values
+            self.records[target], sound = self._numbers(f"{prefix}state", 0, schema.states.count - 1, required=required)
             return sound
         columns, missing = schema.states.columns, schema.states.missing
         sounds = np.empty((len(columns), len(self.rows)), bool)
@@ -128,7 +127,8 @@ class _Columns:
                 return values, np.ones(len(values), bool)
         missing = _bools(pc.is_null(column))
         if required:
-            self._report(missing, name, "A value is missing.")
+            hint = _UNKNOWN if name == "state" or (not whole and name != "reward") else ""
+            self._report(missing, name, f"A value is missing{hint}.")
         kind = "a whole number" if whole else "a finite number"
         values = pc.fill_null(cast, 0).to_numpy(zero_copy_only=False)
         wrong = _bools(pc.is_null(cast)) & ~missing

@@ -92,6 +92,12 @@ class TestAnalyst:
         report = hospital.analyst.get(f"/v1/evaluations/{hospital.own.evaluation}/report").json()
         expect(page.locator("#main")).to_contain_text(report["caution"])
         expect(page.locator("#main")).to_contain_text("Such intervals are meant to hold the truth")
+        expect(page.locator("#top [aria-current]")).to_have_text("Trainings")  # where it is listed
+
+    def test_is_told_what_judging_a_policy_costs_that_decides_by_the_step(self, visit: Visits, hospital: Hospital):
+        visitor = visit().sign_in(hospital.analyst, f"policies/{hospital.linear.policy}/evaluate")
+        expect(visitor.page.get_by_text("Evaluations like this left")).to_be_visible()
+        assert json.loads(visitor.requests[-1].post_data or "{}")["parameters"] == {"time_groups": 3}
 
     def test_asks_a_linear_policy_about_measurements(self, visit: Visits, hospital: Hospital):
         page = visit().sign_in(hospital.analyst, f"policies/{hospital.linear.policy}").page

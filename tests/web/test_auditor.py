@@ -111,7 +111,7 @@ class TestAudit:
         )
         page = visitor.go("audit").page
         page.get_by_role("button", name="Verify all").click()
-        expect(page.get_by_text(f"certificates do not hold: {hospital.own.policy}.")).to_be_visible()
+        expect(page.get_by_text(f"certificates does not hold: {hospital.own.policy}.")).to_be_visible()
         expect(page.locator("td .wrong")).to_contain_text("about another policy")
 
     def test_public_keys_are_shown_with_their_fingerprints(self, visit: Visits, hospital: Hospital):

@@ -148,10 +148,12 @@ class TestUpload:
     @pytest.mark.parametrize(
         ("name", "content", "reason"),
         [
-            ("stays.xlsx", b"PK", "The name must end in .csv, .ndjson or .parquet"),
+            ("stays.xlsx", b"PK", "This is a spreadsheet: export it as CSV, in UTF-8."),
+            ("stays.txt", b"unit\n", "The name must end in .csv, .ndjson or .parquet"),
+            ("stays.csv", b"PK\x03\x04\x00\tunit\n", "This is not a text file"),
             ("stays.csv", b"", "The file is empty."),
-            ("stays.csv", b"unit;step;state;action;reward\n", "separated by something else than commas"),
-            ("stays.csv", b"unit,step,status,action,reward\n", "This column is missing."),
+            ("stays.csv", b"unit;step;;action;reward\n", "separated by something else than commas"),
+            ("stays.csv", b"unit,step,,action,reward\n", "This column is missing."),
             ("stays.parquet", b"unit,step\n", "This is not a Parquet file"),
             ("stays.ndjson", b"unit,step\n", "The first line is not a JSON object."),
         ],

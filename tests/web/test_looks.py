@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import ViewportSize
+from playwright.sync_api import ViewportSize, expect
 
 from tests.api.hospital import Hospital
 from tests.services import Service
@@ -121,6 +121,26 @@ class TestEveryPage:
                 visitor.go(page)
                 assert visitor.page.locator(".empty").count() >= 1, (role, page)
                 assert not looked_at(visitor, f"{role}-new/{page or 'overview'}")
+
+    @pytest.mark.parametrize(
+        ("role", "page"), [("custodian", "datasets/{dataset}"), ("auditor", "audit/ledgers/{dataset}")]
+    )
+    def test_an_id_in_a_ledger_stands_in_one_line(self, visit: Visits, hospital: Hospital, role: str, page: str):
+        visitor = visit(viewport=WIDE).sign_in(hospital.of(role), page.format(**hospital.own.ids()))
+        lines = visitor.page.locator("td code, td a").evaluate_all(
+            "all => all.map((one) => one.getClientRects().length)"
+        )
+        assert len(lines) > 5
+        assert set(lines) == {1}
+
+    def test_what_is_wrong_in_a_form_has_another_border(self, visit: Visits, hospital: Hospital):
+        page = visit().sign_in(hospital.custodian, "datasets/new").page
+        name = page.get_by_label("Name", exact=True)
+        border = "one => getComputedStyle(one).borderColor"
+        before = name.evaluate(border)
+        page.get_by_role("button", name="Check and make").click()
+        expect(name).to_have_attribute("aria-invalid", "true")
+        assert name.evaluate(border) != before
 
     def test_with_the_keyboard_the_content_comes_first(self, visit: Visits, hospital: Hospital):
         visitor = visit().sign_in(hospital.analyst)

@@ -112,3 +112,17 @@ class TestUnreachable:
         visitor.page.route("**/v1/policies?*", lambda route: route.abort())
         visitor.go("policies")
         expect(visitor.page.get_by_text("The service does not answer.").first).to_be_visible()
+
+    @pytest.mark.parametrize("asked", ["**/assets/pages/policies.js", "**/v1/session"])
+    def test_what_the_whole_page_needs_can_be_asked_for_again(self, visit: Visits, service: Service, asked: str):
+        """A page is code as well as data, and no browser asks twice for code that did not come."""
+        visitor = visit().sign_in(service.key("auditor"))
+        page = visitor.page
+        page.route(asked, lambda route: route.abort())
+        page.evaluate("location.hash = '#/policies'; if (!location.search) location.search = 'anew'")
+        expect(visitor.heading).to_have_text("No answer")
+        expect(page.get_by_role("alert")).to_contain_text("wait a moment and try again")
+        page.unroute(asked)
+        page.get_by_role("button", name="Try again").click()
+        expect(visitor.heading).to_have_text("Policies")
+        visitor.complaints.clear()  # the browser's own, of the code that did not come

@@ -40,7 +40,7 @@ def began(visit: Visits, custodian: Client, content: bytes, schema: dict[str, An
     dataset = services.new_dataset(custodian, schema=schema)
     visitor = visit().sign_in(custodian, f"datasets/{dataset}")
     send(visitor.page, content)
-    expect(visitor.page.get_by_text("Or keep its own names")).to_be_visible()
+    expect(visitor.page.get_by_text("has columns of its own")).to_be_visible()
     return visitor, dataset
 
 
@@ -65,6 +65,32 @@ class TestOwnNames:
         expect(visitor.page.get_by_text("was accepted whole: 2 patients, 2 stays, 3 steps.")).to_be_visible()
         assert visitor.page.evaluate("window.sent") == SENT
         assert custodian.get(f"/v1/datasets/{dataset}").json()["units"] == 2
+
+    def test_of_two_doses_are_one_action(self, visit: Visits, custodian: Client):
+        rows = "stay,hour,cluster,fluids,vaso,died\na,0,1,2,1,no\nb,0,1,0,0,yes\n"
+        six = LABELLED | {"actions": {"count": 6}}
+        visitor, _ = began(visit, custodian, rows.encode(), six)
+        page = visitor.page
+        fill(page, NAMES | {"The action": "fluids", "A second dose of the action": "vaso"})
+        page.get_by_label("Levels of the second dose").fill("4")
+        go_on(page)
+        expect(page.locator(".own .fault:not(:empty)")).to_have_text(
+            "Write a whole number from 2 that divides the 6 actions."
+        )
+        page.get_by_label("Levels of the second dose").fill("2")
+        page.evaluate(KEEP)
+        go_on(page)
+        expect(page.get_by_text("was accepted whole: 2 patients")).to_be_visible()
+        assert page.evaluate("window.sent") == "unit,step,state,action,outcome\na,1,1,5,1\nb,1,1,0,0\n"
+
+    def test_of_a_dose_beyond_its_levels_send_nothing(self, visit: Visits, custodian: Client):
+        rows = "stay,hour,cluster,fluids,vaso,died\na,0,1,1,2,no\n"
+        visitor, _ = began(visit, custodian, rows.encode(), LABELLED | {"actions": {"count": 6}})
+        fill(visitor.page, NAMES | {"The action": "fluids", "A second dose of the action": "vaso"})
+        visitor.page.get_by_label("Levels of the second dose").fill("2")
+        go_on(visitor.page)
+        expect(visitor.page.get_by_text("Row 1 has a dose that is not one of its 2 levels")).to_be_visible()
+        assert not [one for one in visitor.requests if one.method == "PUT"]
 
     def test_that_were_not_said_are_asked_for_beside_their_fields(self, visit: Visits, custodian: Client):
         visitor, _ = began(visit, custodian, ROWS.encode())

@@ -39,3 +39,13 @@ class TestWeight:
             if "/v1/" in one.url and one.response():
                 asked.setdefault(one.url, one)
         assert 1 <= rounds(list(asked.values())) <= MOST_ROUNDS
+
+    def test_who_is_signed_in_is_asked_once_and_with_the_code(self, visit: Visits, hospital: Hospital):
+        """Not after it: a round is saved only if the code takes what was fetched beside it."""
+        visitor = visit().sign_in(hospital.auditor)
+        visitor.requests.clear()
+        visitor.page.reload()
+        visitor.settle()
+        assert len(visitor.asked("/v1/session")) == 1
+        paths = visitor.asked("/")
+        assert paths.index("/v1/session") < paths.index("/assets/pages/overview.js")

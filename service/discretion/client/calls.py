@@ -34,18 +34,33 @@ class Refused(Exception):
         """Whether the same request, sent later, may be granted."""
         return self.status == 429 or (self.status in _AWAY and self.code in _PASSING)
 
-    def __str__(self) -> str:
+    def under(self, own: Mapping[str, Any]) -> "Refused":
+        """The same with the table's own names, as `own`, beside those of the upload's columns."""
+        told = [each | {"own": own.get(str(each.get("column")))} for each in self.said]
+        return Refused(self.status, self.code, self.detail, {**self.problem, "problems": told}) if told else self
+
+    @property
+    def said(self) -> list[dict[str, Any]]:
+        """The problems of an upload, each with its row, column and reason."""
         problems = self.problem.get("problems")
-        said = [each for each in problems if isinstance(each, dict)] if isinstance(problems, list) else []
+        return [each for each in problems if isinstance(each, dict)] if isinstance(problems, list) else []
+
+    def __str__(self) -> str:
         # A mistake is mostly the same one in every row: it is said once.
-        alike: dict[tuple[Any, Any], list[Any]] = {}
-        for each in said:
-            alike.setdefault((each.get("column"), each.get("reason")), []).append(each.get("row"))
+        alike: dict[tuple[str, str], list[Any]] = {}
+        for each in self.said:
+            alike.setdefault((_named(each), str(each.get("reason"))), []).append(each.get("row"))
         lines = [f"  {_place(rows, column)}: {reason}" for (column, reason), rows in alike.items()]
         return "\n".join([super().__str__(), *lines])
 
 
-def _place(rows: list[Any], column: Any) -> str:
+def _named(problem: Mapping[str, Any]) -> str:
+    column, own = problem.get("column") or "", problem.get("own") or ""
+    name = ", ".join(map(str, own)) if isinstance(own, tuple | list) else own
+    return f"{name} ({column})" if name and name != column else str(column)
+
+
+def _place(rows: list[Any], column: str) -> str:
     numbered = ", ".join(str(row) for row in rows if row)
     place = f"{'row' if len(rows) == 1 else 'rows'} {numbered}" if numbered else "header"
     return f"{place}, column {column}" if column else place

@@ -101,7 +101,11 @@ class Client(Offices):
         def body() -> Iterator[bytes]:
             return frames.parquet(frames.converted(found, schema, columns, outcome, levels))
 
-        return self._put(dataset, body, sources.MEDIA_TYPES[".parquet"], again=found.again)
+        try:
+            return self._put(dataset, body, sources.MEDIA_TYPES[".parquet"], again=found.again)
+        except Refused as refused:
+            own = dict(columns or {}) | ({"outcome": outcome.column} if outcome else {})
+            raise refused.under(own) from None
 
     def _put(self, dataset: str, body: Callable[[], Iterable[bytes]], media_type: str, *, again: bool) -> Document:
         broken_at = None

@@ -204,7 +204,8 @@ class _Rows:
             self._bad = others[0]
         if any(other != self._bad for other in others):
             third = pc.and_(pc.invert(fine), pc.not_equal(values, self._bad))
-            raise self._wrong(_index(third), column, "is a third way to end; make it two, or send numbers as 'outcome'")
+            told = f"is a third way to end, besides {good!r} and another; mend the good end, make it two, or send"
+            raise self._wrong(_index(third), column, f"{told} numbers as 'outcome'")
         return pc.if_else(fine, pa.scalar(float(self._best)), pa.scalar(float(self._worst)))
 
 

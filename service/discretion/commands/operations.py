@@ -10,7 +10,6 @@ from typing import Annotated
 
 import sqlalchemy as sa
 import typer
-from rich.table import Column, Table
 
 from discretion import (
     audit,
@@ -150,11 +149,17 @@ def list_keys() -> None:
     """Show every key, without its token, and every identity that the provider has vouched for here."""
     with _opened() as connection:
         found, _ = keys.listed(connection, after=None, limit=1_000_000)
-    table = Table(Column("id", no_wrap=True), "name", "role", "created", "revoked")  # whole: `keys revoke` needs it
-    for key in found:
-        name = key.name if key.issuer is None else f"{key.name} (identity {key.subject})"
-        table.add_row(key.id, name, key.role, key.created_at, key.revoked_at or "")
-    terminal.show_table(table)
+    rows = [
+        {
+            "id": key.id,
+            "name": key.name if key.issuer is None else f"{key.name} (identity {key.subject})",
+            "role": key.role,
+            "created": key.created_at[:10],
+            "revoked": key.revoked_at and key.revoked_at[:10],
+        }
+        for key in found
+    ]
+    terminal.show_table(terminal.listed(rows, ("id", "name", "role", "created", "revoked")))
 
 
 @keys_app.command("revoke")

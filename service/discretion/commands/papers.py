@@ -59,9 +59,10 @@ def verify(
         artefact, signed, public = (path.read_bytes() for path in _papers(released, certificate, jwks))
         found = certificates.verify(artefact, signed, public)
         if explain:
-            typer.echo(terminal.printable(certificate_page.explain(signed, public)))
+            wide = terminal.width(certificate_page.WIDTH)
+            typer.echo(terminal.printable(certificate_page.explain(signed, public, wide)))
             if isinstance(found.released, report.Report):
-                typer.echo(terminal.printable(certificate_page.findings(found.released)))
+                typer.echo(terminal.printable(certificate_page.findings(found.released, wide)))
     if explain or terminal.for_people(as_json):
         typer.echo(f"Everything holds: ρ = {found.total_rho}, signed with key {found.kid}.")
     else:

@@ -24,11 +24,17 @@ WRONG, USAGE, FORBIDDEN, EXHAUSTED, UNREACHABLE = 1, 2, 3, 4, 5
 
 # Of C0 and C1 all but the end of a line, what turns the direction of a text around, and halves of characters.
 _CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_NARROWEST: Final = 12  # of a column of names, which may be broken
 _CODES: Final = {401: FORBIDDEN, 402: EXHAUSTED, 403: FORBIDDEN, 429: UNREACHABLE}
 
 
 def for_people(as_json: bool) -> bool:
     return sys.stdout.isatty() and not as_json
+
+
+def width(most: int) -> int:
+    """Of a line of text: of a page, or less where a terminal has less."""
+    return min(most, Console().width) if sys.stdout.isatty() else most
 
 
 def show(found: Any, as_json: bool, table: Table) -> None:
@@ -58,12 +64,28 @@ def _escaped(sign: re.Match[str]) -> str:
 
 
 def listed(rows: Iterable[Mapping[str, Any]], names: Sequence[str], title: str | None = None) -> Table:
-    """A line for each row; ids are not broken, for other commands need them whole."""
+    """A line for each row; ids are not broken, for other commands need them whole: on a terminal that is too narrow
+    for them, a line for each of a row's cells."""
+    cells = [["" if row[name] is None else printable(str(row[name])) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    least = sum(_NARROWEST if name == "name" else wide for name, wide in zip(names, widths, strict=True))
+    if least + 3 * len(names) + 1 > Console().width:
+        return _stacked(names, cells, title)
     table = Table(title=title)
     for name in names:
         table.add_column(name, no_wrap=name != "name", overflow="fold")
-    for row in rows:
-        table.add_row(*("" if row[name] is None else printable(str(row[name])) for name in names))
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def _stacked(names: Sequence[str], cells: Sequence[Sequence[str]], title: str | None) -> Table:
+    table = Table("", "", title=title, show_header=False)
+    table.columns[1].overflow = "fold"
+    for row in cells:
+        for name, cell in zip(names, row, strict=True):
+            table.add_row(name, cell)
+        table.add_section()
     return table
 
 

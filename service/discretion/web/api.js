@@ -12,7 +12,7 @@ export class Problem extends Error {
   }
 }
 
-const UNREACHABLE = "The service does not answer. It may be restarting: wait a moment and try again.";
+export const UNREACHABLE = "The service does not answer. It may be restarting: wait a moment and try again.";
 
 async function call(method, path, { body, headers = {}, signal } = {}) {
   const given = { ...headers };

@@ -57,7 +57,7 @@ async function show() {
     made = await find();
   } catch (problem) {
     if (problem.status === 401) return;
-    made = page("That did not work", sorry(problem), h("p", {}, h("a", { href: "#/" }, "Go to the overview")));
+    made = failed(problem);
   }
   if (turn !== shown) return made.leave && made.leave();
   leave = made.leave || null;
@@ -72,14 +72,38 @@ async function find() {
   const here = address();
   for (const [pattern, name] of PAGES) {
     const match = here.match(pattern);
-    if (match) return (await import(`/assets/pages/${name}.js`)).show(session, ...match.slice(1));
+    if (match) return (await fetchedPage(name)).show(session, ...match.slice(1));
   }
   return page("There is no such page", h("p", {}, "The address may be misspelt. ", h("a", { href: "#/" }, "Go to the overview.")));
 }
 
+// A page is code, too, and may be asked for while the service is away.
+async function fetchedPage(name) {
+  try {
+    return await import(`/assets/pages/${name}.js`);
+  } catch (failure) {
+    if (failure instanceof TypeError) throw new api.Problem(0, "unreachable", api.UNREACHABLE);
+    throw failure;
+  }
+}
+
+// Code that did not come is not asked for again by every browser until the whole is loaded anew.
+function failed(problem) {
+  const again = problem.status === 0 || problem.status >= 500;
+  return page(again ? "No answer" : "That did not work", sorry(problem),
+    again ? h("p", {}, h("button", { type: "button", class: "primary", onclick: () => location.reload() }, "Try again")) : null,
+    session ? h("p", {}, h("a", { href: "#/" }, "Go to the overview")) : null);
+}
+
+// Where a page without an entry of its own in the menu was come from.
+function entry(here) {
+  if (!here.startsWith("evaluations/")) return here;
+  return session.role === "auditor" ? "audit" : "trainings";
+}
+
 function drawTop() {
   if (!session) return replace(top, h("a", { class: "brand", href: "#/" }, "Discretion"));
-  const here = address();
+  const here = entry(address());
   const items = MENU[session.role].map(([target, label]) => {
     const current = target === "" ? here === "" : here === target || here.startsWith(`${target}/`);
     return h("li", {}, h("a", { href: `#/${target}`, "aria-current": current ? "page" : null }, label));
@@ -127,7 +151,7 @@ async function begin() {
     await show();
   } catch (problem) {
     if (problem.status === 401) await signedOut("");
-    else replace(main, sorry(problem));
+    else replace(main, failed(problem).body);
   }
 }
 

@@ -27,7 +27,12 @@ export function replace(element, ...children) {
 }
 
 function present(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map(bound);
+}
+
+// "ρ = 0.5" does not end one line and begin the next.
+function bound(child) {
+  return typeof child === "string" ? child.replace(/([ρεδ]) = (?=[0-9])/g, "$1\u00a0=\u00a0") : child;
 }
 
 let numbered = 0;

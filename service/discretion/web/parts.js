@@ -53,6 +53,11 @@ export function field(label, input, hint = null) {
   return h("div", { class: "field" }, h("label", { for: id }, label), input, hint ? h("p", { class: "hint", id: `${id}-hint` }, hint) : null);
 }
 
+// A column in which no row has anything takes room from the others.
+export function used(columns, rows) {
+  return columns.filter(([, cell]) => rows.some((row) => cell(row) !== ""));
+}
+
 // `columns`: [heading, cell(row)] or [heading, cell(row), "number"]. On a telephone each row is a list of its cells, each
 // with its heading beside it; the roles are written out because such a layout would take them away.
 export function table(columns, rows, caption) {

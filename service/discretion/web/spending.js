@@ -50,9 +50,9 @@ export function chooser(remaining, changed) {
   });
   text.value = words.decimal(rounded(Math.max(Number(remaining.nano) / 4, 1)));
   limit(remaining);
-  const element = h("div", {},
-    field("Privacy to spend, ρ", text, "Typed exactly, with nine decimals at most. Less noise costs more: four times the ρ halves the noise."),
-    h("div", { class: "field" }, slider, ends, wrong));
+  const typed = field("Privacy to spend, ρ", text, "Typed exactly, with nine decimals at most. Less noise costs more: four times the ρ halves the noise.");
+  typed.append(wrong);
+  const element = h("div", {}, typed, h("div", { class: "field" }, slider, ends));
   return { element, limit, rho: () => (forms.rho(text.value.trim()) === null ? text.value.trim() : null) };
 }
 
@@ -139,11 +139,11 @@ export function ratio(text) {
   return Number(above.slice(0, -cut) || "0") / Number(below.slice(0, -cut) || "1");
 }
 
-// What is asked at every step stands in one row.
+// What is asked at every step, or in every round, stands in one row.
 export function mechanisms(released) {
   const kinds = new Map();
   for (const one of released) {
-    const name = one.statistic.replace(/,( each)? step.*/, "");
+    const name = one.statistic.replace(/,( each)? (step|round) .*/, "");
     kinds.set(name, [...(kinds.get(name) || []), one]);
   }
   const size = (group) => [...(group.length > 1 ? [group.length] : []), ...group[0].shape].map(words.whole).join(" × ");

@@ -38,6 +38,7 @@ export async function lookAt(file, type, dataset) {
   const start = await file.slice(0, FIRST).text();
   if (type === TYPES.parquet) return start.startsWith(MAGIC) ? [] : [fault("", "This is not a Parquet file, whatever its name says.")];
   if (start.startsWith(MAGIC)) return [fault("", "This is a Parquet file; let its name end in .parquet.")];
+  if (start.includes("\0")) return [fault("", "This is not a text file, whatever its name says. Export it as CSV in UTF-8.")];
   const end = start.indexOf("\n");
   if (end < 0 && file.size > FIRST) return [];
   const line = (end < 0 ? start : start.slice(0, end)).replace(/^\ufeff/, "").replace(/\r$/, "");

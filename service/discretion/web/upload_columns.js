@@ -18,22 +18,25 @@ const EARNED = { reward: "what a step earned", outcome: "what the stay earned", 
 export async function ownHeader(file) {
   const start = (await file.slice(0, FIRST).text()).replace(/^\ufeff/, "");
   const end = start.indexOf("\n");
-  return end < 0 ? null : rewrite.headerOf(start.slice(0, end).replace(/\r$/, ""));
+  return end < 0 || start.includes("\0") ? null : rewrite.headerOf(start.slice(0, end).replace(/\r$/, ""));
 }
 
 // Asks, and hands over the file as the service wants it, with the file's own name of each column.
 export function columnsForm(dataset, file, header, send) {
   const asked = [...chosenBy(dataset, header), ...optionalBy(header)];
-  const earned = earnedBy(dataset, header);
+  const [second, earned] = [secondBy(dataset, header), earnedBy(dataset, header)];
   const go = h("button", { type: "submit", class: "primary" }, `Send ${file.name} with these columns`);
   const form = h("form", { class: "own", novalidate: true },
-    h("p", {}, "Or keep its own names, and say which column is which: the file is written anew in this browser, and other columns stay here. Actions may be written as they are called."),
-    h("div", { class: "columns" }, asked.map((one) => one.element)), earned.element, h("div", {}, go));
+    h("div", { class: "note" },
+      h("p", {}, h("strong", {}, file.name), " has columns of its own. Nothing was sent yet: say which is which."),
+      h("p", {}, "It is written anew in this browser, and other columns stay here. Actions may be written as they are called. ",
+        "Or call the columns as an upload does: ", h("code", {}, columnsOf(dataset).required.join(", ")), ".")),
+    h("div", { class: "columns" }, asked.map((one) => one.element)), second.element, earned.element, h("div", {}, go));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(go, async () => {
-      if (!forms.sound([...asked.map((one) => [one.select, one.reason()]), ...earned.reasons()])) return;
-      const columns = [...asked.map((one) => one.column(dataset)), earned.column()].filter(Boolean);
+      if (!forms.sound([...asked.map((one) => [one.select, one.reason()]), ...second.reasons(), ...earned.reasons()])) return;
+      const columns = [...asked.map((one) => second.joined(one.column(dataset))), earned.column()].filter(Boolean);
       const made = await rewrite.rewritten(file, header, columns).catch(misread);
       await send(made, Object.fromEntries(columns.map((one) => [one.name, header.names[one.at]])));
     });
@@ -63,6 +66,24 @@ function asking(name, names, needed) {
 
 const chosenBy = (dataset, { names }) => columnsOf(dataset).required.filter((name) => name !== "reward" && name !== "outcome").map((name) => asking(name, names, true));
 const optionalBy = ({ names }) => ["trajectory", "terminated"].map((name) => asking(name, names, false));
+
+// Two doses that are one action together: how many levels the second has says what the first counts for.
+function secondBy({ actions }, { names }) {
+  const select = choice(names, null, "it is one column");
+  const levels = forms.input({ inputmode: "numeric" });
+  const asking = field("Levels of the second dose", levels, `Both count from 0. The levels of the two, multiplied, are the ${actions.count} actions of this dataset.`);
+  const arrange = () => { asking.hidden = select.value === ""; };
+  select.addEventListener("change", arrange);
+  arrange();
+  const wrong = () => (/^[0-9]{1,6}$/.test(levels.value.trim()) && Number(levels.value) > 1 && actions.count % Number(levels.value) === 0
+    ? null : `Write a whole number from 2 that divides the ${actions.count} actions.`);
+  return {
+    element: h("div", { class: "columns" }, field("A second dose of the action", select), asking),
+    reasons: () => (select.value === "" ? [] : [[levels, wrong()]]),
+    joined: (column) => (column && column.name === "action" && select.value !== ""
+      ? { name: "action", at: column.at, with: Number(select.value), read: rewrite.doses(actions.count / Number(levels.value), Number(levels.value)) } : column),
+  };
+}
 
 // Rewards, or what came of a stay; a word for a good end is asked for only where there is one.
 function earnedBy(dataset, { names }) {

@@ -50,7 +50,8 @@ async function* linesOf(file) {
   if (open + rest) yield (open + rest).replace(/\r$/, "");
 }
 
-// `columns`: for each column of the upload its name, which of the file's it is made from, and how its text is read.
+// `columns`: for each column of the upload its name, which of the file's it is made from (`with` a second), and how its
+// text is read.
 export async function rewritten(file, { names, between }, columns) {
   const parts = [];
   let [piece, row] = [`${columns.map((one) => one.name).join(",")}\n`, -1];
@@ -59,7 +60,7 @@ export async function rewritten(file, { names, between }, columns) {
     if (row === 0 || line === "") continue;
     const found = cells(line, between);
     if (found.length !== names.length) throw new Misread(`Row ${row} has ${found.length} values, and the header ${names.length}.`);
-    piece += `${columns.map(({ at, read }) => written(read(found[at], row))).join(",")}\n`;
+    piece += `${columns.map((one) => written(one.read(found[one.at], row, found[one.with]))).join(",")}\n`;
     if (piece.length > PIECE) {
       parts.push(new Blob([piece]));
       piece = "";
@@ -89,6 +90,17 @@ export function actions({ labels }) {
   return (text) => (/^[0-9]+$/.test(text.trim()) ? text.trim() : numbers.get(text.trim()) ?? text.trim());
 }
 
+// Two doses as one number, as `--levels` of the command line makes it.
+export function doses(...levels) {
+  return (first, row, second) => [first, second].reduce((code, given, which) => {
+    const text = given.trim();
+    if (!/^[0-9]+(\.0*)?$/.test(text) || Number(text) >= levels[which]) {
+      throw new Misread(`Row ${row} has a dose that is not one of its ${levels[which]} levels, which count from 0 to ${levels[which] - 1}.`);
+    }
+    return code * levels[which] + Number(text);
+  }, 0).toString();
+}
+
 // How a stay ended, in two values of which one is good: the most that a stay can earn, or the least.
 export function outcomes(good, { reward, return: total }) {
   const [low, high] = [Math.max(reward.low, total ? total.low : reward.low), Math.min(reward.high, total ? total.high : reward.high)];
@@ -98,7 +110,7 @@ export function outcomes(good, { reward, return: total }) {
     const text = given.trim();
     if (same(text)) return String(high);
     bad = bad ?? text;
-    if (text !== bad) throw new Misread(`Row ${row} has a third way to end. Make it two, or choose a column of numbers.`);
+    if (text !== bad) throw new Misread(`Row ${row} has a third way to end. Mend what stands there after a good end, make it two, or choose a column of numbers.`);
     return String(low);
   };
 }

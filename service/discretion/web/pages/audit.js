@@ -103,7 +103,7 @@ async function verifyOne(row) {
 }
 
 function summary(count, wrong) {
-  if (wrong.length) return h("div", { class: "sorry" }, h("p", {}, `${wrong.length} of ${count} certificates do not hold: ${wrong.join(", ")}. The table says why.`));
+  if (wrong.length) return h("div", { class: "sorry" }, h("p", {}, `${wrong.length} of ${count} certificates ${wrong.length === 1 ? "does" : "do"} not hold: ${wrong.join(", ")}. The table says why.`));
   return h("div", { class: "fine" }, h("p", {}, `All ${count} certificates hold: signature, content, sum and ledger row.`));
 }
 

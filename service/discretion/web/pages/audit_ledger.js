@@ -5,7 +5,7 @@ import { download, h, replace } from "/assets/dom.js";
 import * as evidence from "/assets/evidence.js";
 import * as jws from "/assets/jws.js";
 import { KINDS, checkHead, reckoned, whole } from "/assets/ledger.js";
-import { busy, button, card, empty, facts, field, link, page, table } from "/assets/parts.js";
+import { busy, button, card, empty, facts, field, link, page, table, used } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
 const SHOWN = 500;
@@ -85,16 +85,16 @@ function balance({ total, charged, reserved }) {
 function rowsTable(rows) {
   const newest = rows.slice(-SHOWN);
   const note = rows.length > SHOWN ? h("p", { class: "quiet" }, `The newest ${SHOWN} of ${words.whole(rows.length)} rows; the download has all.`) : null;
-  return [note, table([
+  return [note, table(used([
     ["Row", (row) => String(row.sequence), "number"],
     ["When", (row) => words.when(row.at), "when"],
-    ["What", (row) => KINDS[row.kind] || row.kind],
+    ["What", (row) => KINDS[row.kind] || row.kind, "line"],
     ["ρ", (row) => row.rho, "number"],
     ["For", (row) => h("code", {}, row.training || "–")],
     ["By", (row) => h("code", {}, row.actor)],
-    ["Reason", (row) => row.reason || "–", "given"],
-    ["Hash", (row) => h("code", { title: row.hash }, `${row.hash.slice(0, 12)}…`)],
-  ], newest, "Movements of the budget")];
+    ["Reason", (row) => row.reason || "", "given"],
+    ["Hash", (row) => h("code", { title: row.hash }, `${row.hash.slice(0, 8)}…`), "line"],
+  ], rows), newest, "Movements of the budget")];
 }
 
 // Only a head that was kept elsewhere shows that rows were taken back; the newest one cannot.
@@ -115,7 +115,7 @@ function comparison(ledger, keys) {
       replace(told, evidence.verdictOf([check], check.says));
     });
   });
-  return card("Compare with an earlier head", form);
+  return h("div", { class: "unprinted" }, card("Compare with an earlier head", form));
 }
 
 function offline(dataset, ledger, head, keys) {

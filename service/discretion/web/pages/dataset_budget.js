@@ -5,7 +5,7 @@ import { budgetSteps } from "/assets/charts.js";
 import { download, h, replace } from "/assets/dom.js";
 import * as forms from "/assets/forms.js";
 import * as ledger from "/assets/ledger.js";
-import { busy, button, card, confirm, empty, fetched, field, link, table } from "/assets/parts.js";
+import { busy, button, card, confirm, empty, fetched, field, link, table, used } from "/assets/parts.js";
 import { many } from "/assets/schema.js";
 import * as words from "/assets/words.js";
 
@@ -41,7 +41,7 @@ function overTime(rows) {
 function movements(rows, caption = "Every movement of the budget, newest first") {
   const place = h("div");
   const shown = (count) => replace(place,
-    table(COLUMNS, rows.slice(-count).reverse(), caption),
+    table(used(COLUMNS, rows), rows.slice(-count).reverse(), caption),
     count < rows.length ? h("p", {}, button(`Show all ${words.whole(rows.length)} rows`, () => shown(rows.length))) : null);
   shown(SHOWN);
   return place;
@@ -50,12 +50,12 @@ function movements(rows, caption = "Every movement of the budget, newest first")
 const COLUMNS = [
   ["Row", (row) => String(row.sequence), "number"],
   ["When", (row) => words.when(row.at), "when"],
-  ["What", (row) => ledger.KINDS[row.kind] || row.kind],
+  ["What", (row) => ledger.KINDS[row.kind] || row.kind, "line"],
   ["ρ", (row) => row.rho, "number"],
   ["For", (row) => (row.training ? link(`${row.training.startsWith("ev_") ? "evaluations" : "trainings"}/${row.training}`, row.training) : "")],
   ["By", (row) => h("code", {}, row.actor)],
   ["Reason", (row) => row.reason || "", "given"],
-  ["Hash", (row) => h("code", { title: row.hash }, `${row.hash.slice(0, 8)}…`)],
+  ["Hash", (row) => h("code", { title: row.hash }, `${row.hash.slice(0, 8)}…`), "line"],
 ];
 
 function downloads({ id }, found) {

@@ -70,8 +70,8 @@ function format(dataset) {
 async function send(dataset, file, told, own = {}) {
   if (told.sending) return;
   const type = typeOf(file);
-  const found = type ? await lookAt(file, type, dataset) : [{ row: 0, column: "", reason: "The name must end in .csv, .ndjson or .parquet, so that the service knows how to read it." }];
-  if (found.length) return replace(told.place, refusal(file, found, "Nothing was sent."), await otherwise(dataset, file, type, told));
+  const found = type ? await lookAt(file, type, dataset) : [{ row: 0, column: "", reason: unread(file) }];
+  if (found.length) return replace(told.place, await otherwise(dataset, file, type, told) || refusal(file, found, "Nothing was sent."));
   told.sending = true;
   told.zone.hidden = true;
   try {
@@ -83,6 +83,11 @@ async function send(dataset, file, told, own = {}) {
     if (problem.code === "stopped") return finish(told, h("p", { class: "note" }, problem.message), `${file.name} was not sent.`);
     await failed(dataset, file, told, problem, own);
   }
+}
+
+function unread(file) {
+  const sheet = /\.(xlsx?|ods|numbers)$/i.test(file.name) ? "This is a spreadsheet: export it as CSV, in UTF-8. " : "";
+  return `${sheet}The name must end in .csv, .ndjson or .parquet, so that the service knows how to read it.`;
 }
 
 // A file that only has other names than the service is sent all the same, once somebody has said which is which.

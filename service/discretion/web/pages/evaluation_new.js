@@ -22,12 +22,13 @@ export async function show(session, id) {
   const usable = datasets.filter((one) => one.state === "ready").sort((one) => (one.id === named.dataset ? -1 : 1));
   if (usable.length === 0) return page(title, empty(h("p", {}, "You have no dataset with data to judge on: your grants were withdrawn, or the data were retired. Ask a custodian."), h("p", {}, link(`policies/${id}`, "Back to the policy"))));
   const budget = await api.get(`/v1/datasets/${usable[0].id}/budget`);
-  const form = formOf(id, named, training.half, usable, spending.left(budget));
+  const form = formOf(id, named, training, usable, spending.left(budget));
   return { ...page(title, h("p", {}, link(`policies/${id}`, "Back to the policy")), h("div", { class: "sides" }, form.asked, form.told)), leave: form.leave };
 }
 
-function formOf(policy, named, half, usable, remaining) {
-  const fields = { policy, remaining };
+function formOf(policy, named, training, usable, remaining) {
+  const { half } = training;
+  const fields = { policy, remaining, parameters: () => as(training, dataset()) };
   const told = h("div", {}, h("p", { class: "quiet" }, "Asking what it would cost …"));
   const dataset = () => usable.find((one) => one.id === fields.dataset.value);
   const plan = spending.live(told, (signal) => {
@@ -50,10 +51,17 @@ function formOf(policy, named, half, usable, remaining) {
   return { asked, told: card("The plan: free, and no patient is read", told, plan.heard), leave: plan.leave };
 }
 
+// Whatever a policy of measurements tells apart, its judgement has to: steps, or groups of them.
+function as({ algorithm, parameters }, { states, horizon }) {
+  if (states.kind === "discrete" || algorithm !== "dp-vapvi") return {};
+  const groups = parameters.dynamics === "stationary" ? parameters.time_groups : horizon;
+  return groups > 1 ? { time_groups: groups } : {};
+}
+
 function bodyOf(fields) {
   const rho = fields.rho.rho();
   if (rho === null) return null;
-  const body = { policy: fields.policy, dataset: fields.dataset.value, privacy: { rho }, parameters: {} };
+  const body = { policy: fields.policy, dataset: fields.dataset.value, privacy: { rho }, parameters: fields.parameters() };
   return fields.half.value ? { ...body, half: fields.half.value } : body;
 }
 
