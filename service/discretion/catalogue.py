@@ -267,7 +267,7 @@ def budget(connection: sa.Connection, reader: Key, wanted: str) -> tuple[ledger.
 
 @cache
 def _one_budget(role: str) -> sa.Select[Any]:
-    reader = sa.bindparam("reader")
+    reader: sa.BindParameter[str] = sa.bindparam("reader")
     own = (grants.c.dataset == datasets.c.id) & (grants.c.holder == reader) & ~grants.c.revoked
     joined = datasets.join(populations, populations.c.id == datasets.c.population).outerjoin(grants, own)
     amounts = (populations.c.total, populations.c.reserved, populations.c.charged)

@@ -214,8 +214,8 @@ class TestTelemetry:
         asked: list[str] = []
 
         class Collector(trace.TracerProvider):
-            def get_tracer(self, name: str, *more: Any, **named: Any) -> trace.Tracer:
-                asked.append(name)
+            def get_tracer(self, instrumenting_module_name: str, *more: Any, **named: Any) -> trace.Tracer:
+                asked.append(instrumenting_module_name)
                 return trace.NoOpTracer()
 
         collector = Collector()
