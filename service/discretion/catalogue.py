@@ -257,6 +257,24 @@ _OWN_GRANT: Final = grants.select().where(
 )
 
 
+def budget(connection: sa.Connection, reader: Key, wanted: str) -> tuple[ledger.Balance, Grant | None]:
+    """What a dataset's population has left and the reader's own grant, by a single question: both at one moment."""
+    found = connection.execute(_one_budget(reader.role), {"wanted": wanted, "reader": reader.id}).one_or_none()
+    if found is None:
+        raise errors.NotFound
+    return ledger.balance_of(found.of, found), None if found.id is None else _grant(found)
+
+
+@cache
+def _one_budget(role: str) -> sa.Select[Any]:
+    reader: sa.BindParameter[str] = sa.bindparam("reader")
+    own = (grants.c.dataset == datasets.c.id) & (grants.c.holder == reader) & ~grants.c.revoked
+    joined = datasets.join(populations, populations.c.id == datasets.c.population).outerjoin(grants, own)
+    amounts = (populations.c.total, populations.c.reserved, populations.c.charged)
+    question = sa.select(populations.c.id.label("of"), *amounts, *grants.c).select_from(joined)
+    return question.where(datasets.c.id == sa.bindparam("wanted"), _visible_to(role, reader))
+
+
 def _grant(row: Any) -> Grant:
     return Grant(row.id, row.dataset, row.holder, Rho(row.cap), Rho(row.used), row.revoked)
 

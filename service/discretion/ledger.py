@@ -239,13 +239,15 @@ def _account(connection: sa.Connection, population: str, *, lock: bool = False) 
 
 
 def balance(connection: sa.Connection, population: str) -> Balance:
-    found = _account(connection, population)
+    return balance_of(population, _account(connection, population))
+
+
+def balance_of(population: str, found: Any) -> Balance:
     try:
         return Balance(Rho(found.total), Rho(found.reserved), Rho(found.charged))
     except errors.InvalidRho:
-        raise errors.LedgerDamaged(
-            f"The balance of {population} is no amount of ρ; restore it from a backup."
-        ) from None
+        damage = f"The balance of {population} is no amount of ρ; restore it from a backup."
+        raise errors.LedgerDamaged(damage) from None
 
 
 def statement(connection: sa.Connection, population: str, *, after: int = 0, limit: int = _BATCH) -> list[Row]:

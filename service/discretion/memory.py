@@ -1,7 +1,9 @@
 """How much memory a training takes, from public sizes alone, and how much it may take here.
 
-The need is what the learner holds at most: a few blocks of the data as they are read and bounded, and its tables. It is
-a function of schema, number of units and request, so whoever asks may be told the figure.
+The need is what the learner holds at most, whatever the records say: blocks of the data as they are read and bounded,
+one for each thread, those that stay from one pass to the next, its tables, and the policy as it is written. It is a
+function of schema, number of units, request and this machine's processors, so whoever asks may be told the figure. The
+factors were measured on records that fill every table; `tests/test_memory.py` measures again.
 """
 
 import math
@@ -10,47 +12,78 @@ from pathlib import Path
 from typing import Final
 
 from discretion import datasets, errors, shares
-from discretion.learning import apvi, apvi_stationary
+from discretion.learning import apvi, apvi_stationary, pae, sums
+from discretion.learning.trajectories import Discrete
 from discretion.privacy import events
 from discretion.requests import Asked
 from discretion.settings import Settings
 
 MEGABYTE: Final = 2**20
 _PROGRAM: Final = 256 * MEGABYTE  # interpreter, numpy, Arrow, a connection
-_BLOCKS: Final = 12  # times the bytes of a block's records: as stored, as columns, padded, by step, of two threads
+_BLOCK: Final = 5  # times the bytes of a block's records: as stored, as columns, padded, by step
+_FEATURES: Final = 4  # floats of a record for each feature
 _COPIES: Final = 3  # of a table: its sum, the noise or what was drawn, what is made of it
+_SHRUNK: Final = 16  # of DP-PAE's tables: each thread's sums, and all that shrinking them makes
+_DENOISED: Final = 4  # of the one kernel of all steps
+_WRITTEN: Final = 128  # bytes of a step and state of a policy, as numbers and as text
 _SMALL: Final = 8  # partial sums that a machine holds if they are not large
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def need(asked: Asked) -> int:
     """Bytes, at most, of the process that learns."""
-    return _reading(asked) + _COPIES * _tables(asked)
+    rows, record = datasets.block_rows(asked.schema, asked.units)
+    records = asked.units * asked.schema.per_unit * asked.schema.horizon
+    threads = min(sums.processors(), -(-records // rows))
+    discrete = isinstance(asked.schema.states, Discrete)
+    kept = min(datasets._KEPT, records * record) if discrete else 0
+    written = asked.schema.horizon * asked.schema.count * _WRITTEN if discrete else 0
+    return _reading(asked, threads) + kept + _learning(asked) + written
 
 
 def summing(asked: Asked) -> int:
-    """Bytes, at most, of a machine that makes sums for it: of large ones it keeps its own while it adds two others'."""
-    tables = _tables(asked)
-    return _reading(asked) + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+    """Bytes, at most, of a machine that makes sums for it, by one thread and reading each block once: of large ones it
+    keeps its own while it adds two others'."""
+    tables = 8 * sum(_entries(asked, event) for event in asked.mechanisms)
+    return _reading(asked, 1) + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
 
 
-def _reading(asked: Asked) -> int:
+def _reading(asked: Asked, threads: int) -> int:
     width = int(getattr(getattr(asked.parameters, "features", None), "width", 0) or 0)
     rows, record = datasets.block_rows(asked.schema, asked.units)
-    return _PROGRAM + rows * (_BLOCKS * record + 4 * 8 * width)
+    return _PROGRAM + threads * rows * (_BLOCK * record + _FEATURES * 8 * width)
 
 
-def _tables(asked: Asked) -> int:
-    return 8 * sum(_entries(asked, event) for event in asked.mechanisms)
+def _learning(asked: Asked) -> int:
+    """The tables, and what becomes of them."""
+    return math.ceil(8 * sum(_copies(asked, event) * _entries(asked, event) for event in asked.mechanisms))
+
+
+def _copies(asked: Asked, event: events.Event) -> float:
+    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(event):
+        return 1.5 + 3 / asked.schema.horizon  # what is made of it is made of two steps at a time
+    if isinstance(asked.parameters, apvi_stationary.Parameters):
+        return _DENOISED
+    return _SHRUNK if isinstance(asked.parameters, pae.Parameters) else _COPIES
+
+
+def _is_drawn(event: events.Event) -> bool:
+    """Whether it is a table of which only some rows are: transitions at each step."""
+    return len(event.shape) > 3
 
 
 def _entries(asked: Asked, event: events.Event) -> int:
-    """Of a table that is drawn lazily, those rows alone that may have enough visits."""
+    """Of a table that is drawn lazily, those rows alone that may have enough visits.
+
+    A row is drawn if its noisy visits exceed E/2. Where it has t of them, that happens with probability 1 at most, with
+    ½ below E/2, and hardly ever below E/4 or without any: so of n visits no more than n/(E/2) rows are expected, and
+    six deviations above that are allowed for.
+    """
     whole = math.prod(event.shape)
-    if isinstance(asked.parameters, apvi.Parameters) and len(event.shape) > 3:
-        enough = max(1.0, apvi.trusted_from(asked.schema, asked.units, asked.privacy, asked.parameters) / 4)
-        rows = asked.schema.horizon * math.ceil(asked.units * asked.schema.per_unit / enough)
-        return min(whole, rows * event.shape[-1], apvi.MAX_DRAWN)
+    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(event):
+        enough = max(1.0, apvi.trusted_from(asked.schema, asked.units, asked.privacy, asked.parameters) / 2)
+        rows = asked.schema.horizon * asked.units * asked.schema.per_unit / enough
+        return min(whole, math.ceil(rows + 6 * math.sqrt(rows) + 36) * event.shape[-1], apvi.MAX_DRAWN)
     if isinstance(asked.parameters, apvi_stationary.Parameters):
         return min(whole, apvi_stationary.MAX_DRAWN)
     return whole

@@ -143,7 +143,9 @@ class TestGrants:
         first = hospital.custodian.post(path, json=body).json()["id"]
         services.refused(hospital.custodian.post(path, json=body), 409, "grant_exists")
         assert hospital.custodian.delete(f"{path}/{first}").json()["revoked"] is True
-        assert hospital.custodian.post(path, json=body).status_code == 201
+        services.refused(analyst.get(f"/v1/datasets/{hospital.own.dataset}/budget"), 404, "not_found")
+        assert hospital.custodian.post(path, json=body | {"rho": "2"}).status_code == 201
+        assert analyst.get(f"/v1/datasets/{hospital.own.dataset}/budget").json()["grant"]["rho"] == "2"
 
     def test_only_a_living_key_of_an_analyst_can_hold_one(self, hospital: Hospital) -> None:
         service, path = hospital.service, f"/v1/datasets/{hospital.own.dataset}/grants"

@@ -1,19 +1,23 @@
 """Nothing that a patient's record decides is seen by anybody but the custodian who uploaded it."""
 
+import asyncio
 import base64
 import json
 import os
 import re
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
+from fastapi import FastAPI
+from opentelemetry import trace
 
 from discretion import database, tables
+from discretion.api import app
 from tests import services
 from tests.conftest import new_url
 
@@ -198,6 +202,32 @@ class TestNeighbours:
         document = analyst.get(f"/v1/policies/{policy}").json()
         said["policy"] = json.dumps(shape(document))
         return said
+
+
+class TestTelemetry:
+    """The framework brings its own, which would take the texts of exceptions along to a collector."""
+
+    @pytest.mark.parametrize(("make", "spoken"), [(FastAPI, True), (app.bare, False)], ids=["a control", "ours"])
+    def test_nothing_is_told_to_a_collector_that_stands_ready(
+        self, make: Callable[[], FastAPI], spoken: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+
+        class Collector(trace.TracerProvider):
+            def get_tracer(self, instrumenting_module_name: str, *more: Any, **named: Any) -> trace.Tracer:
+                asked.append(instrumenting_module_name)
+                return trace.NoOpTracer()
+
+        collector = Collector()
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: collector)
+        asyncio.run(self.ask(make()))
+        assert bool(asked) is spoken
+
+    @staticmethod
+    async def ask(made: FastAPI) -> None:
+        transport = httpx.ASGITransport(made)
+        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+            assert (await client.get("/nowhere")).status_code == 404
 
 
 def normalised(text: str) -> str:

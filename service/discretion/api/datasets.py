@@ -102,11 +102,9 @@ def retire_dataset(dataset: str, caller: Caller, service: Running) -> Any:
 @room.route("GET", "/v1/datasets/{dataset}/budget", "custodian", "analyst", "admin", response_model=schemas.BudgetState)
 def read_budget(dataset: str, caller: Caller, service: Running) -> Any:
     """Of the dataset's population; an analyst also sees what is left of their own grant."""
-    with service.reading() as connection:
-        found = catalogue.dataset(connection, caller, dataset)
-        document = budget_document(connection, found.population)
-        analyst = caller.role == catalogue.ANALYST
-        grant = catalogue.own_grant(connection, dataset, caller.id) if analyst else None
+    with service.glancing() as connection:
+        balance, grant = catalogue.budget(connection, caller, dataset)
+    document = budget_document(balance)
     if grant is not None:
         document["grant"] = {"rho": str(grant.cap), "used": str(grant.used), "remaining": str(grant.remaining)}
     return document
@@ -170,7 +168,7 @@ def _ledger_name(connection: sa.Connection, population: catalogue.Population, se
     return {
         "population": population.id,
         "name": population.name,
-        "budget": budget_document(connection, population.id),
+        "budget": budget_document(ledger.balance(connection, population.id)),
         "datasets": catalogue.of_population(connection, population.id),
         "sequence": sequence,
         "hash": head,

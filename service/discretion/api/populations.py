@@ -29,8 +29,7 @@ def epsilon(nano: int, delta: str) -> float:
     return rho.epsilon(Fraction(nano, rho.NANO), Fraction(delta)) if nano else 0.0
 
 
-def budget_document(connection: sa.Connection, population: str) -> dict[str, Any]:
-    found = ledger.balance(connection, population)
+def budget_document(found: ledger.Balance) -> dict[str, Any]:
     return {
         "total": str(found.total),
         "charged": str(found.charged),
@@ -48,7 +47,7 @@ def budget_document(connection: sa.Connection, population: str) -> dict[str, Any
 
 
 def _document(connection: sa.Connection, found: catalogue.Population) -> dict[str, Any]:
-    return vars(found) | {"budget": budget_document(connection, found.id)}
+    return vars(found) | {"budget": budget_document(ledger.balance(connection, found.id))}
 
 
 @room.route("POST", "/v1/populations", "custodian", status=201, response_model=schemas.Population)
@@ -89,6 +88,6 @@ def change_budget(population: str, body: bodies.NewBudget, caller: Caller, servi
         total = rho.Rho.parse(body.rho)
         ledger.adjust(connection, population, total, actor=caller.id, at=now, reason=body.reason)
         audit.record(connection, caller.id, "budget.change", population, at=now)
-        document = budget_document(connection, population)
+        document = budget_document(ledger.balance(connection, population))
     service.export_head(population)
     return document

@@ -1,0 +1,40 @@
+"""How much memory trainings take: never more than they are said to, and no other's."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks import stays
+
+from discretion import runs
+from tests import hungry
+from tests.dying import Queue
+
+
+class TestNeed:
+    @pytest.mark.parametrize("case", hungry.CASES)
+    def test_a_learner_takes_no_more_than_that_and_not_much_less(self, case: str, tmp_path: Path) -> None:
+        stays.store(tmp_path, hungry.CASES[case][0], hungry.STORED)
+        command = [sys.executable, "-m", "tests.hungry", "learn", str(tmp_path), case]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        taken, said = map(int, done.stdout.split())
+        assert taken <= said < 3 * taken
+
+
+class TestTheFence:
+    def test_who_asks_for_more_fails_charged_once_and_harms_nobody(self, tmp_path: Path) -> None:
+        queue = Queue(tmp_path, f"sqlite:///{tmp_path / 'discretion.db'}")
+        before, hungry_one, after = (queue.training(queue.dataset(units=units)) for units in (20, hungry.UNITS, 21))
+        with queue.running("tests.hungry", "work", training_megabytes=hungry.LIMIT) as worker:
+            for training in (before, after):
+                assert queue.ended(training).state == runs.RELEASED
+            failed = queue.ended(hungry_one)
+            assert worker.poll() is None
+        assert (failed.state, failed.code, failed.attempts) == (runs.FAILED, runs.FAILURE, 1)
+        assert f"Training {hungry_one} breaks off because there is too little memory here" in queue.log
+        for training in (before, hungry_one, after):
+            queue.check_charged_once(training)
+        queue.close()
