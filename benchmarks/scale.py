@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ import pyarrow.parquet
 
 from benchmarks import stays
 from benchmarks.rows import Row, peak_megabytes, row
-from discretion import datasets
-from discretion.learning import apvi, apvi_stationary, pae, sums, vapvi_stationary
+from discretion import datasets, memory, requests
+from discretion.learning import apvi, apvi_stationary, learners, pae, sums, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks
 from discretion.learning.trajectories import Discrete, Schema, Vector
@@ -32,10 +31,10 @@ HORIZON, STATES, ACTIONS = 20, 716, 25
 ROUNDS = 14  # of the pooled learner: as many products with the features
 _READING = "pyarrow reading the same columns once, and numpy.bincount"
 _PRODUCTS = "the bare BLAS products on the same floats, in memory"
-_LEARNERS: dict[str, tuple[ModuleType, Any]] = {
-    "DP-APVI": (apvi, apvi.Parameters()),
-    "DP-APVI, first visits": (apvi_stationary, apvi_stationary.Parameters()),
-    "DP-PAE": (pae, pae.Parameters()),
+_LEARNERS: dict[str, Any] = {
+    "DP-APVI": apvi.Parameters(),
+    "DP-APVI, first visits": apvi_stationary.Parameters(),
+    "DP-PAE": pae.Parameters(),
 }
 
 
@@ -98,13 +97,17 @@ def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
         return lambda: _read(folder, schema)
     if name == "products":
         return _products(VECTOR_UNITS * HORIZON, 85)
-    module, parameters = _LEARNERS.get(name, (vapvi_stationary, None))
+    parameters = _LEARNERS.get(name)
     if parameters is None:
         assert isinstance(schema.states, Vector)
         terms = ("1", *schema.states.columns)
         parameters = vapvi_stationary.Parameters(Blocks(schema.states, schema.actions, terms), rounds=ROUNDS)
-    data, rho = datasets.load(stays.place(folder), schema), Fraction(1)
-    return lambda: module.learn(Curator(data, rho), Concentrated(rho), parameters)
+    place, rho = stays.place(folder), Fraction(1)
+    asked = requests.Asked(
+        schema, None, datasets.units(place), learners.algorithm_of(parameters), Concentrated(rho), parameters
+    )
+    data = datasets.load(place, schema, room=memory.room(asked))
+    return lambda: learners.learn(Curator(data, rho), asked.privacy, parameters)
 
 
 def _read(folder: Path, schema: Schema) -> None:

@@ -58,7 +58,8 @@ def _learn(folder: str, case: str) -> None:
     schema, algorithm, parameters = CASES[case]
     request = {"algorithm": algorithm, "privacy": {"rho": _RHO}, "parameters": parameters}
     asked = requests.of(schema, None, STORED, request)
-    curator = Curator(datasets.load(stays.place(Path(folder)), schema), Fraction(_RHO))
+    data = datasets.load(stays.place(Path(folder)), schema, room=memory.room(asked))
+    curator = Curator(data, Fraction(_RHO))
     learners.learn(curator, asked.privacy, asked.parameters).canonical()
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from discretion import datasets, errors, shares
+from discretion import blocks, datasets, errors, shares
 from discretion.learning import apvi, apvi_stationary, pae, sums
 from discretion.learning.trajectories import Discrete
 from discretion.privacy import events
@@ -27,18 +27,32 @@ _SHRUNK: Final = 16  # of DP-PAE's tables: each thread's sums, and all that shri
 _DENOISED: Final = 4  # of the one kernel of all steps
 _WRITTEN: Final = 128  # bytes of a step and state of a policy, as numbers and as text
 _SMALL: Final = 8  # partial sums that a machine holds if they are not large
+_SMALL_TRAINING: Final = 2048 * MEGABYTE
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def need(asked: Asked) -> int:
     """Bytes, at most, of the process that learns."""
-    rows, record = datasets.block_rows(asked.schema, asked.units)
+    return _apart(asked) + room(asked)
+
+
+def room(asked: Asked) -> int:
+    """Bytes of blocks that stay in memory from one pass to the next: all of them, as far as a training stays small."""
+    if not isinstance(asked.schema.states, Discrete):
+        return 0
+    _, record = datasets.block_rows(asked.schema, asked.units)
+    stored = asked.units * asked.schema.per_unit * asked.schema.horizon * record
+    return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _apart(asked)))
+
+
+def _apart(asked: Asked) -> int:
+    """What it takes apart from these."""
+    rows, _ = datasets.block_rows(asked.schema, asked.units)
     records = asked.units * asked.schema.per_unit * asked.schema.horizon
     threads = min(sums.processors(), -(-records // rows))
     discrete = isinstance(asked.schema.states, Discrete)
-    kept = min(datasets._KEPT, records * record) if discrete else 0
     written = asked.schema.horizon * asked.schema.count * _WRITTEN if discrete else 0
-    return _reading(asked, threads) + kept + _learning(asked) + written
+    return _reading(asked, threads) + _learning(asked) + written
 
 
 def summing(asked: Asked) -> int:

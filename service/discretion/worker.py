@@ -355,7 +355,8 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
         dataset, asked, paid = runs.work(connection, held)
         judged = None if asked.judged is None else evaluations.judged(connection, asked)
         patients = None if asked.judged is None else evaluations.patients(connection, dataset, asked)
-    trajectories = asked.read(datasets.load(shelves.opened(found).place(str(dataset.folder)), asked.schema))
+    place = shelves.opened(found).place(str(dataset.folder))
+    trajectories = asked.read(datasets.load(place, asked.schema, room=memory.room(asked)))
     key = signing.current(found)
     made: Policy | Report
     with np.errstate(all="ignore"), summing.of(found, dataset) as totals:
