@@ -28,7 +28,6 @@ from discretion import (
     statements,
     worker,
 )
-from discretion.api import app as api
 from discretion.commands import terminal
 
 app = typer.Typer()
@@ -84,6 +83,8 @@ def work(
 @app.command()
 def openapi() -> None:
     """Print the OpenAPI document of this version."""
+    from discretion.api import app as api  # which a worker does not have
+
     typer.echo(json.dumps(api.bare().openapi(), indent=2, ensure_ascii=False))
 
 
