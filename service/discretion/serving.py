@@ -19,14 +19,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
-from typing import Any, Final, Protocol
-
-import uvicorn
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from discretion import audit, database, errors, keys, logs, settings
-from discretion.api import app as api
-from discretion.api import connections, uploads, waiting
 from discretion.settings import Settings
+
+if TYPE_CHECKING:
+    import uvicorn
+
+# The API and its server are imported where they are started: a worker, or a command that makes a key, has neither, and
+# they would take a quarter of its start.
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +86,8 @@ def _writing(found: Settings) -> Iterator[None]:
 
 def opened(found: Settings, announce: Callable[[str], None]) -> tuple[Any, socket.socket]:
     """The application and where it listens, once the database is there; who asks before that is told so."""
+    from discretion.api import app as api
+
     listening = None
     while True:
         try:
@@ -97,12 +101,14 @@ def opened(found: Settings, announce: Callable[[str], None]) -> tuple[Any, socke
 
 def _wait(found: Settings, listening: socket.socket) -> None:
     """Answer 503 until the database is worth another look."""
+    from discretion.api import waiting
+
     server = _server(waiting.create())
     threading.Thread(target=_look, args=(found, server), daemon=True).start()
     server.run(sockets=[listening.dup()])  # uvicorn closes what it was given; who comes meanwhile waits in the queue
 
 
-def _look(found: Settings, server: uvicorn.Server) -> None:
+def _look(found: Settings, server: "uvicorn.Server") -> None:
     engine = database.engine(found.database_url)
     while not server.should_exit:
         time.sleep(_AGAIN)
@@ -119,7 +125,11 @@ def _look(found: Settings, server: uvicorn.Server) -> None:
     engine.dispose()
 
 
-def _server(app: Any) -> uvicorn.Server:
+def _server(app: Any) -> "uvicorn.Server":
+    import uvicorn
+
+    from discretion.api import connections
+
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -156,12 +166,14 @@ def serve(found: Settings, app: Any, listening: socket.socket) -> None:
 
 def _let_uploads_clean_up() -> None:
     """Those that the end has broken off remove what they had stored."""
+    from discretion.api import uploads
+
     for thread in threading.enumerate():
         if thread.name == uploads.THREAD:
             thread.join(2)
 
 
-def _insist(server: uvicorn.Server, refused: threading.Event) -> None:
+def _insist(server: "uvicorn.Server", refused: threading.Event) -> None:
     """Leave in time whoever is still busy: a request that waits for the database would hold everything up."""
     while not server.should_exit:
         time.sleep(0.1)

@@ -27,7 +27,6 @@ from discretion import (
     statements,
     worker,
 )
-from discretion.api import app as api
 from discretion.commands import terminal
 
 app = typer.Typer()
@@ -83,6 +82,8 @@ def work(
 @app.command()
 def openapi() -> None:
     """Print the OpenAPI document of this version."""
+    from discretion.api import app as api  # which a worker does not have
+
     typer.echo(json.dumps(api.bare().openapi(), indent=2, ensure_ascii=False))
 
 
