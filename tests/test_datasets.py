@@ -144,6 +144,16 @@ class TestAccept:
         assert sum(blocks._bytes(block) for block in kept.values()) <= room
         assert bool(kept) is (room > 1)
 
+    @pytest.mark.parametrize("room", [0, 2**29])
+    def test_what_is_read_without_rewards_is_the_same_otherwise(self, room: int, tmp_path: Path) -> None:
+        accept(some_rows(9), tmp_path / "set")
+        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA, room=room)
+        (whole,), (held,) = stored.blocks, stored.blocks.stored()  # type: ignore[attr-defined]
+        without = held.read(False)
+        for name in ("units", "lengths", "states", "actions", "endings", "final"):
+            np.testing.assert_array_equal(getattr(without, name), getattr(whole, name))
+        assert (without.rewards == 0).all() == (room == 0)  # what is kept is kept with them
+
     @pytest.mark.parametrize("slots", [1, 20])  # nearly all share a place, and hardly any
     def test_rewards_by_number_are_the_same_rewards(self, slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(blocks, "_SLOTS", slots)

@@ -66,27 +66,30 @@ class StoredBlocks:
         return range(len(self.manifest.spans)) if self.only is None else self.only
 
     def __iter__(self) -> Iterator[Block]:
-        return (block.read() for block in self.stored())
+        return (block.read(True) for block in self.stored())
 
     def stored(self) -> Iterator[Stored]:
         for index in self._wanted:
             span = self.manifest.spans[index]
             yield Stored(span, partial(self._read, index, span))
 
-    def _read(self, index: int, span: Span) -> Block:
+    def _read(self, index: int, span: Span, rewards: bool) -> Block:
         if (known := self.kept.get(index)) is not None:
             return known
-        block = self._opened(index, span)
+        if not self.kept.room:
+            return self._block(self._opened(index, rewards), span, None)
+        columns, prices = self._opened(index, rewards=True), None
+        if isinstance(self.schema.states, Discrete):
+            columns, prices = _small(columns)
+        block = self._block(columns, span, prices)
         self.kept.keep(index, block)
         return block
 
-    def _opened(self, index: int, span: Span) -> Block:
+    def _opened(self, index: int, rewards: bool) -> Columns:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
-            table = file.read(use_threads=False)  # several blocks are read at once instead
-        columns, prices = {name: table.column(name).to_numpy() for name in table.column_names}, None
-        if self.kept.room and isinstance(self.schema.states, Discrete):
-            columns, prices = _small(columns)
-        return self._block(columns, span, prices)
+            wanted = [name for name in file.schema_arrow.names if rewards or name != "reward"]
+            table = file.read(wanted, use_threads=False)  # several blocks are read at once instead
+        return {name: table.column(name).to_numpy() for name in wanted}
 
     def _block(self, columns: Columns, span: Span, prices: FloatArray | None) -> Block:
         step, horizon = columns["step"], self.schema.horizon
@@ -108,7 +111,7 @@ class StoredBlocks:
             lengths=step[last],
             states=padded(states),
             actions=padded(columns["action"]),
-            rewards=padded(columns["reward"]),
+            rewards=padded(columns["reward"]) if "reward" in columns else np.broadcast_to(0.0, (horizon, size)),
             endings=columns["ending"][last],
             final=final,
             span=span,

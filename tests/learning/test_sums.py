@@ -36,13 +36,13 @@ class Shelf:
     def stored(self) -> Iterator[Stored]:
         for block in self.blocks:
             assert block.span is not None
-            yield Stored(block.span, lambda block=block: self._read(block))  # type: ignore[misc]
+            yield Stored(block.span, lambda rewards, block=block: self._read(block, rewards))  # type: ignore[misc]
 
-    def _read(self, block: Block) -> Block:
+    def _read(self, block: Block, rewards: bool) -> Block:
         self.readers.add(threading.get_ident())
         assert block.span is not None
         self.read.append(block.span[0])
-        return block
+        return block if rewards else replace(block, rewards=np.full_like(block.rewards, np.nan))
 
 
 def cut(data: Trajectories, ends: Sequence[int]) -> Trajectories:
@@ -111,6 +111,14 @@ class TestTotals:
         ):
             np.testing.assert_array_equal(one, other)
 
+    @PER_UNIT
+    def test_rewards_are_read_for_whoever_looks_at_them(self, per_unit: int) -> None:
+        data, asked = discrete(per_unit)
+        many = cut(data, (30,))
+        for statistic in asked:
+            np.testing.assert_array_equal(sums.totals([statistic], many)[0], sums.totals([statistic], data)[0])
+        assert 0 < sum(not getattr(statistic, "rewarded", True) for statistic in asked) < len(asked)
+
     @pytest.mark.parametrize("reach", [1, 30, 31, UNITS, 10 * UNITS])
     def test_a_statistic_that_needs_only_the_first_units_reads_no_others(
         self, reach: int, monkeypatch: pytest.MonkeyPatch
@@ -165,7 +173,7 @@ class TestTotals:
         data, asked = discrete(1)
         many = cut(data, (10, 20))
 
-        def broken() -> Block:
+        def broken(rewards: bool) -> Block:
             raise OSError("gone")
 
         class Gone(Shelf):
@@ -204,12 +212,17 @@ class TestSilence:
 
 class TestWalks:
     @pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64])
-    def test_comparing_and_sorting_find_the_same_repetitions(self, kind: type) -> None:
+    def test_comparing_and_sorting_look_back_equally_far(self, kind: type) -> None:
         cells: walks.Cells = np.random.default_rng(0).integers(6, size=(17, 400)).astype(kind)
-        found = walks.repeated(cells)
-        np.testing.assert_array_equal(found, walks._repeated_by_sorting(cells))
+        found = walks.back(cells)
+        np.testing.assert_array_equal(found, walks._back_by_sorting(cells))
         column = cells[:, 7].tolist()
-        assert found[:, 7].tolist() == [cell in column[:step] for step, cell in enumerate(column)]
+        assert found[:, 7].tolist() == [step - column.index(cell) for step, cell in enumerate(column)]
+
+    def test_the_longest_way_back_that_is_compared_is_found(self) -> None:
+        cells: walks.Cells = np.arange(walks._COMPARED, dtype=np.int16)[:, None].copy()
+        cells[-1] = 0
+        np.testing.assert_array_equal(walks.back(cells), walks._back_by_sorting(cells))
 
     def test_where_a_unit_is_one_trajectory_sorting_gives_the_same_vectors(self) -> None:
         data, _ = discrete(1)

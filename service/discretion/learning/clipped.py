@@ -173,6 +173,7 @@ class Coverage(_Clipped):
     """Which (s, a) a unit ever went through: a 1 for each, the vector shortened to length 1. None is negative."""
 
     squared_sensitivity = Fraction(2)
+    rewarded = False
     name = "states and actions that each patient went through, every patient cut to length 1"
 
     def vectors(self, block: Bounded) -> _Vectors:
@@ -324,9 +325,12 @@ class EarningsAndSteps:
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         share = (_earned(block, self.discount, self.reward) - self.low) / (self.high - self.low)
         counts = walks.cells(block) != walks.nowhere(self.schema)
-        owners = np.unique(block.positions, return_inverse=True)[1]
-        visits = np.bincount(owners, weights=counts.sum(axis=0)).astype(np.int64)
-        whole = np.where(counts, np.maximum(sums.whole(share * ONE, ONE), 0.0), 0.0)
-        total = np.bincount(owners, weights=whole.sum(axis=0))
+        whole = np.maximum(sums.whole(share * ONE, ONE), 0.0)
+        np.copyto(whole, 0.0, where=~counts)
+        visits, total = counts.sum(axis=0), whole.sum(axis=0)
+        if self.schema.per_unit > 1:
+            owners = np.unique(block.positions, return_inverse=True)[1]
+            visits, total = (np.bincount(owners, weights=each) for each in (visits, total))
+        visits = visits.astype(np.int64)
         partial[0] += int((total // np.maximum(visits, 1)).sum())
         partial[1] += int((visits * ONE // (self.schema.horizon * self.schema.per_unit)).sum())

@@ -95,6 +95,7 @@ class VisitCounts(_Counted):
     """n_sa."""
 
     resolution = Fraction(1)
+    rewarded = False
 
     @property
     def name(self) -> str:
@@ -282,6 +283,7 @@ class ArrivalCounts(_Counted):
     dynamics: Dynamics = "stationary"
 
     resolution = Fraction(1)
+    rewarded = False
     name = "first arrivals of each trajectory at each state"
 
     @property

@@ -37,7 +37,7 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import checks, clipped, policy, rewards, shrinkage
-from discretion.learning.curator import Concentrated, Curator, Query, Share, check_budget, event_of
+from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget, event_of
 from discretion.learning.sums import Statistic
 from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
 from discretion.privacy import events
@@ -237,6 +237,10 @@ class _Summed:
     spread: float  # variance of one visit
 
 
+def _noise_of(answer: Answer) -> float:
+    return math.sqrt(float(answer.event.scale))
+
+
 class _Asking:
     """The curator and what may still be asked of it."""
 
@@ -252,26 +256,30 @@ class _Asking:
         self.unit = self.span / 64  # that lengths are measured in, so that short ones are on the grid
         self.per_unit = 1.0  # visits
 
-    def ask(self, name: str, statistic: Statistic | None = None) -> tuple[FloatArray, float]:
+    def ask(self, name: str, statistic: Statistic) -> tuple[FloatArray, float]:
         """A noised statistic and the deviation of its noise."""
-        query = self.queries[name]
-        (answer,) = self.curator.ask(query if statistic is None else Query(statistic, query.share))
-        return answer.values, math.sqrt(float(answer.event.scale))
+        (answer,) = self.curator.ask(Query(statistic, self.queries[name].share))
+        return answer.values, _noise_of(answer)
 
-    def averages(self) -> float:
-        """c, with T on the way."""
-        (earned, visits), _ = self.ask("averages")
+    def visiting(self) -> tuple[float, _Counted]:
+        """c, with T on the way, and who went where: neither needs the other, so one pass is enough."""
+        averages, coverage = self.curator.ask(self.queries["averages"], self.queries["coverage"])
+        earned, visits = averages.values
         units, most = self.curator.units, self.schema.horizon * self.schema.per_unit
         self.per_unit = float(np.clip(visits / units * most, 1.0, most))
         low, high = returns_range(self.schema)
-        return low + float(np.clip(earned / units, 0.0, 1.0)) * (high - low)
+        return low + float(np.clip(earned / units, 0.0, 1.0)) * (high - low), self._counted(coverage)
 
     def coverage(self) -> _Counted:
-        noisy, deviation = self.ask("coverage")
-        denoised = shrinkage.counts(noisy, deviation)
-        supported = denoised > self.parameters.support * deviation
+        (answer,) = self.curator.ask(self.queries["coverage"])
+        return self._counted(answer)
+
+    def _counted(self, answer: Answer) -> _Counted:
+        noisy, noise = answer.values, _noise_of(answer)
+        denoised = shrinkage.counts(noisy, noise)
+        supported = denoised > self.parameters.support * noise
         supported &= denoised >= self.floor * denoised.sum(axis=1, keepdims=True)
-        supported &= noisy.sum() > ANYTHING * deviation * math.sqrt(noisy.size)
+        supported &= noisy.sum() > ANYTHING * noise * math.sqrt(noisy.size)
         scale = self.per_unit * self.curator.units / max(float(denoised.sum()), 1.0)
         return _Counted(denoised * scale, supported)
 
@@ -306,8 +314,7 @@ def learn(curator: Curator, privacy: Share, parameters: Parameters, *, like: Siz
     asking = _Asking(curator, privacy, parameters, like)
     if "surprises" not in asking.queries:
         return _frequent(asking)
-    centre = asking.averages()
-    counted = asking.coverage()
+    centre, counted = asking.visiting()
     value = _valued(asking, counted, centre)
     surprises = asking.surprises(value.mean)
     found = _advantages(asking, counted, surprises, value.mean)

@@ -59,7 +59,8 @@ def partials(statistics: Sequence[Statistic], trajectories: Trajectories, thread
     """What the blocks contribute; partials of other blocks simply add, wherever they were made. Each processor, or so
     many threads, reads and adds blocks of its own.
 
-    Statistics that need only so many units, the first `reach`, are a pass of their own, which reads no others.
+    Statistics that need only so many units, the first `reach`, are a pass of their own, which reads no others; rewards
+    are read if one of a pass does not say that it is not `rewarded`.
     """
     made: dict[int, IntArray] = {}
     for reach in {_reach(statistic, trajectories.units) for statistic in statistics}:
@@ -80,7 +81,7 @@ def _partials(
     has a partial of its own, except of statistics that lock theirs themselves because it may be large."""
     trajectories = everyone.part(0, reach)
     first = [statistic.partial() for statistic in statistics]
-    blocks = _Blocks(trajectories.readers())
+    blocks = _Blocks(trajectories.readers(any(getattr(each, "rewarded", True) for each in statistics)))
 
     def work(partials: Sequence[IntArray]) -> Sequence[IntArray]:
         for read in blocks:

@@ -224,10 +224,10 @@ class Block:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stored:
-    """A block that is read when it is needed, by whoever needs it; its span is public."""
+    """A block that is read when it is needed, by whoever needs it, with or without rewards; its span is public."""
 
     span: tuple[int, int]
-    read: Callable[[], Block]
+    read: Callable[[bool], Block]
 
 
 @runtime_checkable
@@ -257,8 +257,9 @@ class Trajectories:
     def bounded(self) -> Iterator["Bounded"]:
         return (read() for read in self.readers())
 
-    def readers(self) -> Iterator[Callable[[], "Bounded"]]:
-        """The blocks, each read where it is called: by several threads at once, if one likes."""
+    def readers(self, rewards: bool = True) -> Iterator[Callable[[], "Bounded"]]:
+        """The blocks, each read where it is called: by several threads at once, if one likes. Rewards that nobody looks
+        at need not be read."""
         covered, whole = 0, False
         for block in self.blocks.stored() if isinstance(self.blocks, Shelf) else self.blocks:
             if whole or (covered and block.span is None):
@@ -267,11 +268,11 @@ class Trajectories:
             start, end = block.span or (0, self.first + self.units)
             start, end = max(start - self.first, covered), min(end - self.first, self.units)
             if start < end:
-                yield partial(self._bounded, block, start, end)
+                yield partial(self._bounded, block, start, end, rewards)
             covered = max(covered, end)
 
-    def _bounded(self, block: Block | Stored, start: int, end: int) -> "Bounded":
-        held = block.read() if isinstance(block, Stored) else block
+    def _bounded(self, block: Block | Stored, start: int, end: int, rewards: bool) -> "Bounded":
+        held = block.read(rewards) if isinstance(block, Stored) else block
         return Bounded(self.schema, held, start, end, self.first)
 
 
