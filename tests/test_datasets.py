@@ -25,7 +25,7 @@ from scipy import stats
 
 from discretion import blocks, datasets, errors, first_reading, stores
 from discretion.formats import Limits
-from discretion.learning import clipped, sums
+from discretion.learning import clipped, followed, outcomes, sums
 from discretion.learning.counts import TransitionCounts, VisitCounts
 from discretion.learning.trajectories import ENDED, Discrete, Schema
 from discretion.privacy import noise
@@ -68,16 +68,9 @@ class TestKept:
             for step in range(1, 2 + unit % 6)
         ]
         accept(rows, tmp_path, schema=schema)
-        stored = datasets.load(uploading.place(tmp_path), schema)
-        plain = [
-            replace(
-                block,
-                states=block.states.astype(np.int64),
-                actions=block.actions.astype(np.int64),
-                final=block.final.astype(np.int64),
-            )
-            for block in stored.blocks
-        ]
+        stored = datasets.load(uploading.place(tmp_path), schema, room=blocks.KEPT)
+        plain = list(datasets.load(uploading.place(tmp_path), schema).blocks)
+        assert plain[0].prices is None
         surprises = clipped.Surprises(schema, 0.9, draw.normal(size=300), 0.3)
         asked: list[Any] = [*test_sensitivity.counted(schema), clipped.Coverage(schema), surprises]
         asked += [clipped.Returns(schema, 0.9, 0.1, 0.3), clipped.Lengths(surprises)]
@@ -85,6 +78,42 @@ class TestKept:
         for _ in range(2):  # the second time from what was kept
             for one, other in zip(sums.totals(asked, stored), expected, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+    @pytest.mark.parametrize("states", [256, 300, 2**15, 2**16, 70_000])
+    def test_one_patient_in_the_last_state_changes_nothing_for_the_others(
+        self, tmp_path: Path, states: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Types that held just what is there made the end of everybody's stay another state."""
+        in_order(monkeypatch)
+        schema = Schema(4, Discrete(states), 2)
+        judged = followed.Judged(
+            schema,
+            np.zeros((4, states), dtype=np.int64),
+            trusted=np.ones((states, 2), dtype=np.bool_),
+            place=np.arange(states),
+            limits=followed.Limits(4, 4),
+        )
+        values = np.zeros(states + 1)
+        values[states % 256] = 1.0
+        asked: list[Any] = [outcomes.Targets(judged, values, 0.0, 1.0), clipped.Coverage(schema)]
+        if states < 1000:
+            asked.append(outcomes.Transitions(judged))
+        found = []
+        for last in ([1, 2], [1, 2, states - 1]):
+            paths = [*[[5, 6]] * 50, last]
+            rows = [
+                {"unit": str(unit), "step": step, "state": state, "action": 0, "reward": 0.5}
+                for unit, path in enumerate(paths)
+                for step, state in enumerate(path, 1)
+            ]
+            folder = tmp_path / str(len(last))
+            accept(rows, folder, schema=schema)
+            stored = datasets.load(uploading.place(folder), schema, room=blocks.KEPT)
+            assert all(block.prices is not None for block in stored.blocks)
+            found.append(sums.totals(asked, stored))
+        for statistic, one, other in zip(asked, *found, strict=True):
+            moved = (one - other) * float(statistic.resolution)
+            assert (moved**2).sum() <= float(statistic.squared_sensitivity)
 
 
 class TestAccept:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from discretion.learning import walks
 from discretion.learning.trajectories import Block, Discrete, FloatArray, IntArray, Schema, Stored
 from discretion.shelves import Manifest, Place, Span
 
@@ -80,7 +81,7 @@ class StoredBlocks:
             return self._block(self._opened(index, rewards), span, None)
         columns, prices = self._opened(index, rewards=True), None
         if isinstance(self.schema.states, Discrete):
-            columns, prices = _small(columns)
+            columns, prices = _small(columns, self.schema)
         block = self._block(columns, span, prices)
         self.kept.keep(index, block)
         return block
@@ -127,13 +128,18 @@ class StoredBlocks:
         return np.stack([columns[each][which] for each in names], axis=1)
 
 
-def _small(columns: Columns) -> tuple[Columns, FloatArray | None]:
-    """Columns of discrete states in as few bytes as hold them exactly: rewards by number and what the numbers stand
-    for, if few of them differ."""
+def _small(columns: Columns, schema: Schema) -> tuple[Columns, FloatArray | None]:
+    """Columns of discrete states in as few bytes as the schema allows: rewards by number and what the numbers stand
+    for, if few of them differ.
+
+    How wide a number is must never follow from the numbers: one patient's largest state would change how everybody's
+    are computed with.
+    """
     numbers, prices = _numbered(columns["reward"])
     if len(prices) > _FEW:
         return columns, None
-    small = {name: _narrow(columns[name]) for name in ("step", "state0", "final0", "action")}
+    most = {"step": schema.horizon, "state0": schema.count, "final0": schema.count, "action": schema.actions}
+    small = {name: columns[name].astype(walks.kind(largest)) for name, largest in most.items()}
     return columns | small | {"reward": numbers.astype(np.uint16)}, prices
 
 
@@ -161,9 +167,3 @@ def _slot(values: FloatArray) -> IntArray:
 
 def _bytes(block: Block) -> int:
     return sum(array.nbytes for array in vars(block).values() if isinstance(array, np.ndarray))
-
-
-def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in the smallest type that holds the largest and the least of them."""
-    low, high = values.min(initial=0), values.max(initial=0)
-    return values.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)), copy=False)

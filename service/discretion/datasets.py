@@ -25,7 +25,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from discretion import errors, formats, scratch, sealing, shelves, stores, uploads
-from discretion.blocks import KEPT, Kept, StoredBlocks
+from discretion.blocks import Kept, StoredBlocks
 from discretion.formats import Limits
 from discretion.learning.trajectories import (
     CUT,
@@ -135,7 +135,7 @@ def blocks(place: Place) -> int:
     return len(shelves.manifest(place).spans)
 
 
-def load(place: Place, schema: Schema, only: Sequence[int] | None = None, room: int = KEPT) -> Trajectories:
+def load(place: Place, schema: Schema, only: Sequence[int] | None = None, *, room: int = 0) -> Trajectories:
     """The dataset under the schema it was accepted with; its blocks, or `only` some in ascending order, are read anew
     each time they are iterated, but for those that find room, in bytes, to stay in memory."""
     manifest = shelves.manifest(place)

@@ -40,14 +40,14 @@ def room(asked: Asked) -> int:
     """Bytes of blocks that stay in memory from one pass to the next: all of them, as far as a training stays small."""
     if not isinstance(asked.schema.states, Discrete):
         return 0
-    _, record = datasets.block_rows(asked.schema, asked.units)
+    _, record = _block_rows(asked)
     stored = asked.units * asked.schema.per_unit * asked.schema.horizon * record
     return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _apart(asked)))
 
 
 def _apart(asked: Asked) -> int:
     """What it takes apart from these."""
-    rows, _ = datasets.block_rows(asked.schema, asked.units)
+    rows, _ = _block_rows(asked)
     records = asked.units * asked.schema.per_unit * asked.schema.horizon
     threads = min(sums.processors(), -(-records // rows))
     discrete = isinstance(asked.schema.states, Discrete)
@@ -64,8 +64,13 @@ def summing(asked: Asked) -> int:
 
 def _reading(asked: Asked, threads: int) -> int:
     width = int(getattr(getattr(asked.parameters, "features", None), "width", 0) or 0)
-    rows, record = datasets.block_rows(asked.schema, asked.units)
+    rows, record = _block_rows(asked)
     return _PROGRAM + threads * rows * (_BLOCK * record + _FEATURES * 8 * width)
+
+
+def _block_rows(asked: Asked) -> tuple[int, int]:
+    """Blocks are those of the whole dataset, also where a half is asked about."""
+    return datasets.block_rows(asked.schema, asked.units if asked.half is None else 2 * asked.units + 1)
 
 
 def _learning(asked: Asked) -> int:

@@ -406,7 +406,8 @@ class Bounded:
         if chosen is not None:
             counts &= chosen
         successor, ended, known = self.successor(step)
-        if isinstance(self.schema.states, Discrete):
+        if isinstance(self.schema.states, Discrete):  # as wide as they may be: what comes after computes with them
+            states, successor = (np.asarray(each, dtype=np.int64) for each in (states, successor))
             successor = np.where(ended, self.schema.states.count, np.where(known, successor, UNKNOWN))
         else:
             successor = _chosen(known & ~ended, successor, np.broadcast_to(self.schema.states.low, successor.shape))

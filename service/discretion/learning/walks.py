@@ -35,7 +35,7 @@ def cells(block: Bounded) -> Cells:  # (H, B)
 
 def _cells(block: Bounded) -> Cells:
     schema, outside = block.schema, nowhere(block.schema)
-    found = np.empty((schema.horizon, len(block.positions)), _kind(outside))
+    found = np.empty((schema.horizon, len(block.positions)), kind(outside))
     for step, here in enumerate(found):
         states, actions, counts = block.seen(step)
         np.copyto(here, states, casting="unsafe")
@@ -45,9 +45,10 @@ def _cells(block: Bounded) -> Cells:
     return found
 
 
-def _kind(largest: int) -> type[np.signedinteger[Any]]:
-    """Small numbers are compared faster. What lies outside the schema may overflow, and is nowhere."""
-    return np.int16 if largest < 2**15 else np.int32 if largest < 2**31 else np.int64
+def kind(largest: int) -> type[np.signedinteger[Any]]:
+    """Of whole numbers up to that, which is public: small ones are compared faster. What lies outside the schema may
+    overflow, and is nowhere."""
+    return next(one for one in (np.int8, np.int16, np.int32, np.int64) if largest <= np.iinfo(one).max)
 
 
 def following(block: Bounded) -> Following:
@@ -56,7 +57,7 @@ def following(block: Bounded) -> Following:
 
 def _following(block: Bounded) -> Following:
     schema, shape = block.schema, (block.schema.horizon, len(block.positions))
-    found = Following(np.empty(shape, _kind(schema.count)), np.empty(shape, np.bool_))
+    found = Following(np.empty(shape, kind(schema.count)), np.empty(shape, np.bool_))
     for step in range(schema.horizon):
         states, ended, known = block.successor(step)
         np.copyto(found.states[step], states, casting="unsafe")
@@ -132,6 +133,8 @@ def _first_arrivals(block: Bounded) -> Cells:
 def merge(numbers: Cells, values: FloatArray) -> None:  # (H, B) each
     """What each trajectory has under one number added up where it first was, in place; of whole numbers, so in any
     order."""
+    if not values.flags.c_contiguous:
+        raise ValueError("What is merged in place must lie step by step.")
     steps = back(numbers).reshape(-1)
     again, flat = np.flatnonzero(steps != 0), values.reshape(-1)
     np.add.at(flat, again - steps[again].astype(np.int64) * numbers.shape[1], flat[again])
