@@ -34,8 +34,9 @@ def get(service: Service, path: str, **headers: str) -> httpx.Response:
 
 
 def parts(service: Service) -> list[str]:
-    """What the page and its scripts ask for."""
+    """The files that the page asks for, besides who is signed in."""
     found = re.findall(r'(?:src|href)="(/[^"]+)"', get(service, "/").text)
+    found.remove("/v1/session")
     assert found
     return found
 

@@ -410,7 +410,8 @@ class TestTotals:
             final=states[0],
         )
         kept = integer if discrete else np.float32
-        narrow = {name: value.astype(integer) for name, value in vars(plain).items() if name not in ("rewards", "span")}
+        numbers = ("units", "lengths", "actions", "endings")
+        narrow = {name: getattr(plain, name).astype(integer) for name in numbers}
         narrow |= {"states": states.astype(kept), "final": states[0].astype(kept)}
         narrowed = Block(**narrow, rewards=plain.rewards.astype(np.float32))
         assert same(measured, Trajectories(schema, 21, [plain]), Trajectories(schema, 21, [narrowed]))
