@@ -144,7 +144,7 @@ def _small(columns: Columns, schema: Schema) -> tuple[Columns, FloatArray | None
 
 
 def _numbered(values: FloatArray) -> tuple[NDArray[np.int32], FloatArray]:
-    """Each value's number, and the values by number. What occurs among the first is found by a hash of its bits, four
+    """Each value's number, and the values by number. What occurs among the first is found by a hash of its bits, three
     times as fast as by Arrow's dictionary; what does not, or shares its place with another, is sorted."""
     prices = np.unique(values[:_LOOKED_AT])
     slots = np.zeros(1 << _SLOTS, np.int32)
