@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from benchmarks import scale, stays
 from benchmarks.rows import Row, row
-from discretion.learning.trajectories import Schema
+from discretion.learning.schemas import Schema
 
 POINTS: Final = Path(__file__).parent / "growth.json"
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "figures" / "performance" / "growth.png"

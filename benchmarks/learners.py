@@ -15,7 +15,8 @@ from benchmarks.utility import cql, problems, study
 from discretion.learning import apvi, vapvi
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks, FeatureMap, Table
-from discretion.learning.trajectories import Discrete, FloatArray, Schema, Trajectories, Vector, block_of
+from discretion.learning.schemas import Discrete, FloatArray, Schema, Vector
+from discretion.learning.trajectories import Trajectories, block_of
 from discretion.privacy import noise
 
 

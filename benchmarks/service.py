@@ -26,7 +26,7 @@ from tests import services, uploading
 
 from benchmarks.rows import Row, row
 from discretion import database, datasets, keys, ledger, tables
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 from discretion.privacy.rho import Rho
 
 HORIZON = 20

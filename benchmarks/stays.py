@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import datasets, stores, uploads
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 from discretion.shelves import Manifest, Place, Shelf, Span
 from discretion.uploads import Records
 

@@ -19,7 +19,7 @@ from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Curator, Pure, Share
 from discretion.learning.policy import Policy
 from discretion.learning.report import Report
-from discretion.learning.trajectories import Schema
+from discretion.learning.schemas import Schema
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
 from tests import worlds

@@ -17,8 +17,9 @@ from discretion.learning import features as maps
 from discretion.learning.curator import Answer, Curator, Query, Share
 from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Gram, Moment
+from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.sums import Statistic
-from discretion.learning.trajectories import ENDED, FloatArray, IntArray, Schema, Trajectories
+from discretion.learning.trajectories import ENDED, Trajectories
 from discretion.learning.values import LinearDeviation, LinearScore, TableDeviation, TableValue
 from discretion.privacy import events
 from tests import transcriptions

@@ -18,7 +18,7 @@ from benchmarks import stays
 from discretion import cli, datasets, memory, requests
 from discretion.learning import learners
 from discretion.learning.curator import Curator
-from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
 
 UNITS = 37
 LIMIT = 700  # megabytes
@@ -58,6 +58,7 @@ def _learn(folder: str, case: str) -> None:
     schema, algorithm, parameters = CASES[case]
     request = {"algorithm": algorithm, "privacy": {"rho": _RHO}, "parameters": parameters}
     asked = requests.of(schema, None, STORED, request)
+    memory.reuse()
     data = datasets.load(stays.place(Path(folder)), schema, room=memory.room(asked))
     curator = Curator(data, Fraction(_RHO))
     learners.learn(curator, asked.privacy, asked.parameters).canonical()

@@ -11,7 +11,7 @@ from benchmarks.rows import peak_megabytes, row
 from discretion import datasets
 from discretion.learning import sums
 from discretion.learning.counts import VisitCounts
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 
 
 def measured(ratio: float, goal: str = "<= 3", name: str = "work") -> dict[str, Any]:

@@ -19,7 +19,7 @@ from discretion import certificate_page, certificates, errors
 from discretion.learning import apvi, auto, forms, learners, policy, vapvi
 from discretion.learning import features as maps
 from discretion.learning.policy import Policy
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
 from tests.certified import (

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -15,7 +17,8 @@ from discretion import cli, database, ledger
 from discretion.learning import vapvi
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks, one_hot
-from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import Trajectories, block_of
 from discretion.privacy.rho import Rho
 from tests import certified
 
@@ -30,6 +33,46 @@ def run(*arguments: str):
 class TestVersion:
     def test_is_the_packages(self):
         assert run("--version").output.strip() == f"discretion {discretion.__version__}"
+
+
+def completed(line: str) -> list[str]:
+    """What a shell offers after a line, its last word begun or empty."""
+    words = line.split(" ")
+    given = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_DISCRETION_COMPLETE": "complete_bash"}
+    return CliRunner().invoke(cli.app, env=given, prog_name="discretion").output.split()
+
+
+# In a process of its own: other tests have loaded the rooms already.
+LOADED = (
+    "import sys, typer; from discretion import cli; made = typer.main.get_command(cli.app)",
+    "context = made.make_context('discretion', [], resilient_parsing=True)",
+    "print(*[one.value for one in made.shell_complete(context, '')])",
+    "print([name for name in sys.modules if name.startswith('discretion.commands')])",
+)
+
+
+class TestCompletion:
+    @pytest.mark.parametrize(
+        ("line", "offered"),
+        [
+            ("discretion ver", ["verify"]),
+            ("discretion --ver", ["--version"]),
+            ("discretion keys re", ["replace", "revoke", "reopen"]),
+            ("discretion keys create --role a", ["admin", "analyst", "auditor"]),
+            ("discretion train --algorithm dp-", ["dp-apvi", "dp-vapvi", "dp-pae"]),
+            ("discretion train --half ", ["first", "second"]),
+        ],
+    )
+    def test_offers_commands_options_and_words_that_are_one_of_a_few(self, line, offered):
+        assert completed(line) == offered
+
+    def test_of_a_command_loads_none(self):
+        """Every room together takes more than a second."""
+        asked = "\n".join(LOADED)
+        done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+        names, loaded = done.stdout.splitlines()
+        assert {"login", "verify", "serve", "simulate"} <= set(names.split())
+        assert loaded == "[]"
 
 
 class TestSimulate:

@@ -11,7 +11,7 @@ import pytest
 from discretion import catalogue, database, errors, keys, ledger, runs, trainings
 from discretion.learning.documents import schema_of
 from discretion.learning.policy import Policy, Table
-from discretion.learning.trajectories import Discrete
+from discretion.learning.schemas import Discrete
 from discretion.privacy.rho import Rho
 
 ROUNDS = 12

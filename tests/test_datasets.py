@@ -25,9 +25,10 @@ from scipy import stats
 
 from discretion import blocks, datasets, errors, first_reading, stores
 from discretion.formats import Limits
-from discretion.learning import clipped, followed, outcomes, sums
+from discretion.learning import clipped, counts, followed, outcomes, sums
 from discretion.learning.counts import TransitionCounts, VisitCounts
-from discretion.learning.trajectories import ENDED, Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.trajectories import ENDED
 from discretion.privacy import noise
 from tests import goodness, uploading
 from tests.learning import test_sensitivity
@@ -78,6 +79,21 @@ class TestKept:
         for _ in range(2):  # the second time from what was kept
             for one, other in zip(sums.totals(asked, stored), expected, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+    @pytest.mark.parametrize("room", [0, blocks.KEPT])
+    def test_what_lies_outside_the_schema_does_not_wrap_into_it(self, tmp_path: Path, room: int) -> None:
+        """No upload has such a state; whoever reads one all the same must find it nowhere, like any other."""
+        wide, narrow = Schema(1, Discrete(70_000), 300), Schema(1, Discrete(5), 2)
+        found = [(2, 1), (256, 0), (257, 1), (1, 256), (65_536, 0), (65_538, 257)]
+        rows = [
+            {"unit": str(unit), "step": 1, "state": state, "action": action, "reward": 0.5}
+            for unit, (state, action) in enumerate(found)
+        ]
+        accept(rows, tmp_path, schema=wide)
+        (visits,) = sums.totals(
+            [counts.VisitCounts(narrow)], datasets.load(uploading.place(tmp_path), narrow, room=room)
+        )
+        assert (visits.sum(), visits[0, 2, 1]) == (1, 1)
 
     @pytest.mark.parametrize("states", [256, 300, 2**15, 2**16, 70_000])
     def test_one_patient_in_the_last_state_changes_nothing_for_the_others(

@@ -15,7 +15,7 @@ import pytest
 
 from discretion import certificates, demo, embedded, simulation
 from discretion.learning import policy as policies
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 from tests import services
 
 CLINIC = simulation.clinic()

@@ -15,7 +15,8 @@ from discretion.learning import vapvi
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks
 from discretion.learning.policy import of_table
-from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import Trajectories, block_of
 from tests import certified
 
 

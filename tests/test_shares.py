@@ -14,7 +14,8 @@ import pytest
 from discretion import errors, settings, shares
 from discretion.learning import evaluators, features, learners, sums, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import IntArray, Trajectories, Vector
+from discretion.learning.schemas import IntArray, Vector
+from discretion.learning.trajectories import Trajectories
 from tests import certified, services, worlds
 from tests.learning import test_journal
 from tests.learning.test_journal import RHO

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from discretion import database, errors, ledger, runs, tables, trainings
 from discretion.learning.policy import Policy, Table
-from discretion.learning.trajectories import Discrete
+from discretion.learning.schemas import Discrete
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
 

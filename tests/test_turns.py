@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from discretion import database, errors, memory, requests, runs, settings, tables
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 from tests import services
 from tests.dying import Queue
 

@@ -13,7 +13,8 @@ import pytest
 from discretion import requests, twin
 from discretion.learning import policy, vapvi
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import CUT, ENDED, Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import CUT, ENDED
 from discretion.privacy import events
 
 WARDS = Schema(8, Discrete(12), 3, (0.0, 1.0), total=(0.0, 1.0))

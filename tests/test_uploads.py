@@ -8,7 +8,8 @@ import pytest
 
 from discretion import datasets, errors, first_reading, formats
 from discretion.formats import Limits
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Schema, Vector
+from discretion.learning.schemas import Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED
 from tests import uploading
 from tests.uploading import CSV, NDJSON, PARQUET, PLANE, SCHEMA, TYPES, Row, at, endings, refused, row
 

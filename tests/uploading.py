@@ -15,7 +15,8 @@ import pytest
 
 from discretion import datasets, errors, shelves, stores
 from discretion.formats import Limits
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Discrete, Schema, Trajectories, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Trajectories
 
 CSV, NDJSON, PARQUET = "text/csv", "application/x-ndjson", "application/vnd.apache.parquet"
 TYPES = (CSV, NDJSON, PARQUET)

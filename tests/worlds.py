@@ -13,18 +13,8 @@ from unittest import mock
 import numpy as np
 
 from discretion.learning import features, policy, rewards
-from discretion.learning.trajectories import (
-    CUT,
-    CUT_BEFORE,
-    ENDED,
-    Block,
-    Discrete,
-    FloatArray,
-    IntArray,
-    Schema,
-    Trajectories,
-    Vector,
-)
+from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Trajectories
 
 State = Any  # a number, or a tuple of numbers
 END = "end"

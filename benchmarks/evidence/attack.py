@@ -31,7 +31,8 @@ from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Concentrated, Pure, Query, event_of
 from discretion.learning.features import Blocks, Table
 from discretion.learning.regressions import Gram, Moment
-from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Schema, Trajectories, Vector, block_of
+from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import Trajectories, block_of
 from discretion.privacy import events, noise, rho
 
 SUMMARY = Path(__file__).with_suffix(".json")

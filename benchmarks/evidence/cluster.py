@@ -28,7 +28,8 @@ from benchmarks.service import _postgres
 from discretion import catalogue, database, datasets, requests, runs, sealing, settings, shelves, tables
 from discretion.learning import learners, sums
 from discretion.learning.curator import Curator
-from discretion.learning.trajectories import IntArray, Trajectories
+from discretion.learning.schemas import IntArray
+from discretion.learning.trajectories import Trajectories
 
 SUMMARY: Final = Path(__file__).with_suffix(".json")
 _CUT: Final = 10.0  # seconds without a cable

@@ -32,18 +32,8 @@ from discretion.learning import (
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Curator, Pure, Query, Share
 from discretion.learning.learners import Parameters
-from discretion.learning.trajectories import (
-    CUT,
-    CUT_BEFORE,
-    ENDED,
-    Block,
-    Discrete,
-    FloatArray,
-    IntArray,
-    Schema,
-    Trajectories,
-    Vector,
-)
+from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Trajectories
 from discretion.privacy import events
 
 SUMMARY = Path(__file__).with_suffix(".json")

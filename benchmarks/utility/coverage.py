@@ -26,7 +26,8 @@ from benchmarks.utility.problems import Problem
 from benchmarks.utility.vectors import Simulator
 from discretion.learning import evaluators, judgements, policy
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import Block, IntArray, Trajectories
+from discretion.learning.schemas import IntArray
+from discretion.learning.trajectories import Block, Trajectories
 
 SUMMARY: Final = Path(__file__).with_suffix(".json")
 POLICIES: Final = ("auto", "noisy most frequent action", "best", "random")
@@ -120,7 +121,7 @@ def judge(problem: Problem | Simulator, data: Trajectories, rho: Fraction, judge
     found = evaluators.evaluate(Curator(data, rho), Concentrated(rho), evaluators.Parameters(), judged)
     seconds = time.perf_counter() - began
     if isinstance(problem, Simulator):
-        return Judged(name, found, problem.value(judged), problem.copied(), seconds)
+        return Judged(name, found, problem.value(judged), problem.received(), seconds)
     assert isinstance(judged.rule, policy.Table)
     return Judged(name, found, problem.value(np.asarray(judged.rule.decisions)), problem.copied, seconds)
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from discretion.learning.trajectories import ENDED, Block, FloatArray, IntArray
+from discretion.learning.schemas import FloatArray, IntArray
+from discretion.learning.trajectories import ENDED, Block
 
 _HERE: Final = Path(__file__).parent
 _ENVIRONMENT: Final = _HERE.parents[1] / "build" / "d3rlpy"

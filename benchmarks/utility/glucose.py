@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.utility import vectors
-from discretion.learning.trajectories import FloatArray, IntArray, Schema, Vector
+from discretion.learning.schemas import FloatArray, IntArray, Schema, Vector
 
 HORIZON: Final = 16
 DOSES: Final = (0.0, 1.0, 2.0, 4.0, 7.0)  # units of insulin

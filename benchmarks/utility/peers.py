@@ -8,7 +8,8 @@ import numpy as np
 from benchmarks.utility.problems import Problem
 from discretion.learning import clipped
 from discretion.learning.curator import Concentrated, Curator, Query
-from discretion.learning.trajectories import ENDED, Block, FloatArray, IntArray, Trajectories
+from discretion.learning.schemas import FloatArray, IntArray
+from discretion.learning.trajectories import ENDED, Block, Trajectories
 
 # The best pair of these in the true problem is reported.
 SCALES: Final = (0.0, 0.1, 0.3, 0.6)  # of the penalty

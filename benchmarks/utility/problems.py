@@ -15,19 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.learning.trajectories import (
-    CUT,
-    CUT_BEFORE,
-    ENDED,
-    Block,
-    BoolArray,
-    Discrete,
-    FloatArray,
-    IntArray,
-    Schema,
-    Trajectories,
-    block_of,
-)
+from discretion.learning.schemas import BoolArray, Discrete, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Trajectories, block_of
 
 _PROBLEM, _DATA = 1, 2  # streams of their own
 

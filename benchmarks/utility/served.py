@@ -22,7 +22,8 @@ from benchmarks.utility.study import FIRST
 from discretion import embedded, simulation
 from discretion.client import Client
 from discretion.learning import documents, policy
-from discretion.learning.trajectories import ENDED, Block, Schema, Vector
+from discretion.learning.schemas import Schema, Vector
+from discretion.learning.trajectories import ENDED, Block
 
 SUMMARY: Final = Path(__file__).parent / "served.json"
 Document = dict[str, Any]

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.utility import vectors
-from discretion.learning.trajectories import FloatArray, IntArray, Schema, Vector
+from discretion.learning.schemas import FloatArray, IntArray, Schema, Vector
 
 HORIZON: Final = 20
 LABELS: Final = ("nothing", "low pressor", "high pressor", "bolus", "bolus, low pressor", "bolus, high pressor")

@@ -27,7 +27,8 @@ from discretion.learning import auto as choosing
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.learners import Parameters
-from discretion.learning.trajectories import Block, FloatArray, Schema, Trajectories
+from discretion.learning.schemas import FloatArray, Schema
+from discretion.learning.trajectories import Block, Trajectories
 
 SUMMARY: Final = Path(__file__).with_suffix(".json")
 FIRST: Final = 100  # of the reported seeds

@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks.utility import vectors
 from discretion.learning import features as maps
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, FloatArray, IntArray, Schema, Vector
+from discretion.learning.schemas import FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block
 
 HORIZON: Final = 12
 LABELS: Final = ("watch", "fluid", "drug")

@@ -41,7 +41,7 @@ def migrated(connection: sa.Connection, version: str) -> None:
 
 def published(connection: sa.Connection, kid: str) -> None:
     """Of the program: certificates are signed with a key that was not known before."""
-    record(connection, PROGRAM, "signing-key.publish", kid[:40], at=datetime.now(UTC))
+    record(connection, PROGRAM, "signing-key.publish", kid, at=datetime.now(UTC))
 
 
 def listed(connection: sa.Connection, *, after: int = 0, limit: int) -> list[Entry]:

@@ -1,11 +1,11 @@
 """Stored blocks as the learners read them: rows of Parquet to arrays by step, and small enough to stay in memory.
 
 A training asks a dataset several times. Blocks of discrete states stay in memory from one pass to the next, as many as
-fit a fixed size, in as few bytes as hold them exactly.
+fit a fixed size, in as few bytes as hold them exactly; of vector states, what pooled statistics compute of them.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from discretion.learning import walks
-from discretion.learning.trajectories import Block, Discrete, FloatArray, IntArray, Schema, Stored
+from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Block, Stored
 from discretion.shelves import Manifest, Place, Span
 
 KEPT: Final = 5 * 2**28  # bytes of blocks that stay in memory between passes
@@ -26,13 +27,16 @@ _SLOTS: Final = 20  # bits of their hash
 _ODD: Final = 0x9E3779B97F4A7C15  # 2⁶⁴ over the golden ratio, which spreads the bits
 
 Columns = dict[str, NDArray[Any]]
+_Which = NDArray[np.bool_] | slice
 
 
 class Kept:
-    """Blocks that stay in memory from one pass to the next, as many as fit a fixed size."""
+    """Blocks that stay in memory from one pass to the next, or what was computed of them, as far as it fits a fixed
+    size."""
 
     def __init__(self, room: int) -> None:
         self._room, self._turn, self._blocks = room, threading.Lock(), dict[int, Block]()
+        self.computed = dict[tuple[int, Hashable], object]()
 
     def get(self, index: int) -> Block | None:
         return self._blocks.get(index)
@@ -47,6 +51,29 @@ class Kept:
             self._room = 0 if block.prices is None else max(0, self._room - _bytes(block))
             if self._room:
                 self._blocks[index] = block
+
+    def reserve(self, size: int) -> bool:
+        with self._turn:
+            fits = size <= self._room
+            self._room -= size if fits else 0
+        return fits
+
+
+@dataclass(frozen=True)
+class OfBlock:
+    """What is kept of one block."""
+
+    kept: Kept
+    index: int
+
+    def reserve(self, size: int) -> bool:
+        return self.kept.reserve(size)
+
+    def remember(self, key: Hashable, value: object) -> None:
+        self.kept.computed[self.index, key] = value
+
+    def recall(self, key: Hashable) -> object | None:
+        return self.kept.computed.get((self.index, key))
 
 
 @dataclass(frozen=True)
@@ -72,17 +99,18 @@ class StoredBlocks:
     def stored(self) -> Iterator[Stored]:
         for index in self._wanted:
             span = self.manifest.spans[index]
-            yield Stored(span, partial(self._read, index, span))
+            yield Stored(span, partial(self._read, index, span), OfBlock(self.kept, index))
 
     def _read(self, index: int, span: Span, rewards: bool) -> Block:
         if (known := self.kept.get(index)) is not None:
             return known
-        if not self.kept.room:
-            return self._block(self._opened(index, rewards), span, None)
-        columns, prices = self._opened(index, rewards=True), None
-        if isinstance(self.schema.states, Discrete):
-            columns, prices = _small(columns, self.schema)
-        block = self._block(columns, span, prices)
+        if not isinstance(self.schema.states, Discrete):
+            return self._block(self._opened(index, rewards), None, span)
+        keep = self.kept.room
+        columns = _small(self._opened(index, rewards or keep), self.schema)
+        if not keep:
+            return self._block(columns, None, span)
+        block = self._block(*_priced(columns), span)
         self.kept.keep(index, block)
         return block
 
@@ -92,15 +120,17 @@ class StoredBlocks:
             table = file.read(wanted, use_threads=False)  # several blocks are read at once instead
         return {name: table.column(name).to_numpy() for name in wanted}
 
-    def _block(self, columns: Columns, span: Span, prices: FloatArray | None) -> Block:
+    def _block(self, columns: Columns, prices: FloatArray | None, span: Span) -> Block:
         step, horizon = columns["step"], self.schema.horizon
-        begins = step == 1
-        last = np.append(begins[1:], True)
-        size = int(np.count_nonzero(begins))
-        place = None if len(step) == size * horizon else (step - 1, np.cumsum(begins) - 1)
+        starts = step == 1
+        size, place = int(np.count_nonzero(starts)), None
+        begins: _Which = slice(None, None, horizon)
+        last: _Which = slice(horizon - 1, None, horizon)
+        if len(step) != size * horizon:  # else all stays are as long as can be
+            begins, last, place = starts, np.append(starts[1:], True), (step - 1, np.cumsum(starts) - 1)
 
         def padded(values: NDArray[Any]) -> NDArray[Any]:
-            if place is None:  # all stays are as long as can be
+            if place is None:
                 return np.ascontiguousarray(values.reshape(size, horizon, *values.shape[1:]).swapaxes(0, 1))
             array = np.zeros((horizon, size, *values.shape[1:]), values.dtype)
             array[place] = values
@@ -108,39 +138,47 @@ class StoredBlocks:
 
         states, final = self._states(columns, "state"), self._states(columns, "final", last)
         return Block(
-            units=columns["unit"][begins],
-            lengths=step[last],
+            units=_chosen(columns["unit"], begins),
+            lengths=_chosen(step, last),
             states=padded(states),
             actions=padded(columns["action"]),
             rewards=padded(columns["reward"]) if "reward" in columns else np.broadcast_to(0.0, (horizon, size)),
-            endings=columns["ending"][last],
+            endings=_chosen(columns["ending"], last),
             final=final,
             span=span,
             prices=prices,
         )
 
-    def _states(
-        self, columns: Columns, name: str, which: NDArray[np.bool_] | slice = slice(None)
-    ) -> NDArray[Any]:  # (R,) or (R, p)
+    def _states(self, columns: Columns, name: str, which: _Which = slice(None)) -> NDArray[Any]:  # (R,) or (R, p)
         if isinstance(self.schema.states, Discrete):
-            return columns[f"{name}0"][which]
+            return _chosen(columns[f"{name}0"], which)
         names = [f"{name}{index}" for index in range(len(self.schema.states.columns))]
         return np.stack([columns[each][which] for each in names], axis=1)
 
 
-def _small(columns: Columns, schema: Schema) -> tuple[Columns, FloatArray | None]:
-    """Columns of discrete states in as few bytes as the schema allows: rewards by number and what the numbers stand
-    for, if few of them differ.
+def _chosen(values: NDArray[Any], which: _Which) -> NDArray[Any]:
+    """Without the rest, which a view would hold on to."""
+    return np.ascontiguousarray(values[which])
+
+
+def _small(columns: Columns, schema: Schema) -> Columns:
+    """Columns of discrete states in as few bytes as the schema allows.
 
     How wide a number is must never follow from the numbers: one patient's largest state would change how everybody's
-    are computed with.
+    are computed with. What lies outside the schema is brought to its edge first, where it still counts nowhere: as it
+    is, it would wrap around into the schema.
     """
+    most = {"step": schema.horizon, "state0": schema.count, "final0": schema.count, "action": schema.actions}
+    inside = {name: np.clip(columns[name], -1, largest) for name, largest in most.items()}
+    return columns | {name: values.astype(walks.kind(most[name])) for name, values in inside.items()}
+
+
+def _priced(columns: Columns) -> tuple[Columns, FloatArray | None]:
+    """Rewards by number and what the numbers stand for, if few of them differ."""
     numbers, prices = _numbered(columns["reward"])
     if len(prices) > _FEW:
         return columns, None
-    most = {"step": schema.horizon, "state0": schema.count, "final0": schema.count, "action": schema.actions}
-    small = {name: columns[name].astype(walks.kind(largest)) for name, largest in most.items()}
-    return columns | small | {"reward": numbers.astype(np.uint16)}, prices
+    return columns | {"reward": numbers.astype(np.uint16)}, prices
 
 
 def _numbered(values: FloatArray) -> tuple[NDArray[np.int32], FloatArray]:

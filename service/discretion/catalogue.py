@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from discretion import database, errors, ledger
 from discretion.keys import Key, checked_name
 from discretion.learning import documents
-from discretion.learning.trajectories import Schema
+from discretion.learning.schemas import Schema
 from discretion.privacy import tokens
 from discretion.privacy.rho import Rho
 from discretion.tables import datasets, grants, keys, populations, trainings, uploads

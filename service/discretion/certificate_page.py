@@ -11,7 +11,7 @@ from typing import Final
 from discretion import certificates, errors, signatures
 from discretion.learning import learners, pae, vapvi_stationary
 from discretion.learning.report import Report
-from discretion.learning.trajectories import Discrete
+from discretion.learning.schemas import Discrete
 from discretion.privacy import events
 
 TITLE: Final = "CERTIFICATE OF A PRIVATE RELEASE"

@@ -28,7 +28,7 @@ from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
 from discretion.learning.policy import Policy
 from discretion.learning.report import Report
-from discretion.learning.trajectories import Schema
+from discretion.learning.schemas import Schema
 from discretion.privacy import events, rho
 from discretion.signatures import SigningKey as SigningKey
 from discretion.signatures import generate_key as generate_key

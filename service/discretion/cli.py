@@ -2,6 +2,7 @@
 for a plan does not wait for a database and a web server to be imported."""
 
 import importlib
+from types import SimpleNamespace
 from typing import Annotated, Any, Final
 
 import typer
@@ -36,8 +37,15 @@ class _Rooms(typer.core.TyperGroup):
         room = importlib.import_module(f"discretion.commands.{_HOMES[cmd_name]}")
         return typer.main.get_group(room.app).commands[cmd_name]
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Names without what they do: a shell that waits for every room to be loaded is slower than typing."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [SimpleNamespace(type="plain", value=name, help=None) for name in _HOMES if name.startswith(incomplete)]
 
-app = typer.Typer(name="discretion", cls=_Rooms, no_args_is_help=True)
+
+# A fault of ours is told plainly: frames with lines of code and never with values.
+app = typer.Typer(name="discretion", cls=_Rooms, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def show_version(wanted: bool) -> None:

@@ -31,7 +31,8 @@ from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerErro
 
 from discretion import datasets, errors, shares, shelves
 from discretion.learning import sums
-from discretion.learning.trajectories import IntArray, Trajectories
+from discretion.learning.schemas import IntArray
+from discretion.learning.trajectories import Trajectories
 from discretion.privacy import tokens
 from discretion.settings import Cluster, Settings
 

@@ -27,15 +27,8 @@ from numpy.typing import NDArray
 from discretion import errors, formats, scratch, sealing, shelves, stores, uploads
 from discretion.blocks import Kept, StoredBlocks
 from discretion.formats import Limits
-from discretion.learning.trajectories import (
-    CUT,
-    CUT_BEFORE,
-    ENDED,
-    IntArray,
-    Schema,
-    Trajectories,
-    check_units,
-)
+from discretion.learning.schemas import IntArray, Schema, check_units
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Trajectories
 from discretion.privacy import noise
 from discretion.scratch import Scratch
 from discretion.settings import Settings

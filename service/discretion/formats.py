@@ -19,7 +19,7 @@ import pyarrow.json
 
 from discretion import errors, first_reading
 from discretion.errors import InvalidUpload, Problem
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 from discretion.scratch import Scratch
 
 Parsed = Iterator[tuple[int, pa.Table]]  # the number of the first data row, and some rows

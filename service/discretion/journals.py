@@ -11,7 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from discretion import database, heads, runs
-from discretion.learning.trajectories import IntArray
+from discretion.learning.schemas import IntArray
 from discretion.privacy import events
 from discretion.runs import Claim
 

@@ -6,14 +6,18 @@ function of schema, number of units, request and this machine's processors, so w
 factors were measured on records that fill every table; `tests/test_memory.py` measures again.
 """
 
+import contextlib
+import ctypes
 import math
 import os
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from discretion import blocks, datasets, errors, shares
-from discretion.learning import apvi, apvi_stationary, pae, sums
-from discretion.learning.trajectories import Discrete
+from discretion.learning import apvi, apvi_stationary, pae, sums, vapvi_stationary, walks
+from discretion.learning.schemas import Discrete
 from discretion.privacy import events
 from discretion.requests import Asked
 from discretion.settings import Settings
@@ -23,12 +27,16 @@ _PROGRAM: Final = 256 * MEGABYTE  # interpreter, numpy, Arrow, a connection
 _BLOCK: Final = 5  # times the bytes of a block's records: as stored, as columns, padded, by step
 _FEATURES: Final = 4  # floats of a record for each feature
 _COPIES: Final = 3  # of a table: its sum, the noise or what was drawn, what is made of it
+_PACKED: Final = 40  # bytes of a record of vector states apart from features
 _SHRUNK: Final = 16  # of DP-PAE's tables: each thread's sums, and all that shrinking them makes
 _DENOISED: Final = 4  # of the one kernel of all steps
 _WRITTEN: Final = 128  # bytes of a step and state of a policy, as numbers and as text
 _SMALL: Final = 8  # partial sums that a machine holds if they are not large
 _SMALL_TRAINING: Final = 2048 * MEGABYTE
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
+_ARENAS, _FROM_THE_SYSTEM, _GIVEN_BACK = -8, -3, -1  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD: <malloc.h>
+_LARGE: Final = 256 * MEGABYTE  # of one array
+_NEVER: Final = 2**31 - 1
 
 
 def need(asked: Asked) -> int:
@@ -37,10 +45,15 @@ def need(asked: Asked) -> int:
 
 
 def room(asked: Asked) -> int:
-    """Bytes of blocks that stay in memory from one pass to the next: all of them, as far as a training stays small."""
-    if not isinstance(asked.schema.states, Discrete):
+    """Bytes of blocks, or of what is computed of them, that stay in memory from one pass to the next: all of them, as
+    far as a training stays small."""
+    if isinstance(asked.schema.states, Discrete):
+        _, record = _block_rows(asked)
+    elif isinstance(asked.parameters, vapvi_stationary.Parameters):
+        features = asked.parameters.features  # of a record, and of its successor if nobody has it
+        record = _PACKED + 2 * features.width * np.dtype(walks.kind(features.largest)).itemsize
+    else:
         return 0
-    _, record = _block_rows(asked)
     stored = asked.units * asked.schema.per_unit * asked.schema.horizon * record
     return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _apart(asked)))
 
@@ -106,6 +119,16 @@ def _entries(asked: Asked, event: events.Event) -> int:
     if isinstance(asked.parameters, apvi_stationary.Parameters):
         return min(whole, apvi_stationary.MAX_DRAWN)
     return whole
+
+
+def reuse() -> None:
+    """Keep what is freed for the next arrays, in a process that ends with its sums: threads that give pages back and
+    ask for them again wait for each other, a quarter of their time. Only glibc is told; others are as they are."""
+    with contextlib.suppress(AttributeError):
+        change = ctypes.CDLL(None).mallopt
+        change(_ARENAS, 1)  # those of threads are too small for large arrays
+        change(_FROM_THE_SYSTEM, _LARGE)
+        change(_GIVEN_BACK, _NEVER)
 
 
 def limit(found: Settings) -> int:

@@ -26,7 +26,8 @@ from discretion.learning import (
 )
 from discretion.learning.curator import Share
 from discretion.learning.learners import Parameters
-from discretion.learning.trajectories import Schema, Trajectories
+from discretion.learning.schemas import Schema
+from discretion.learning.trajectories import Trajectories
 from discretion.privacy import events
 from discretion.privacy.rho import Rho
 

@@ -23,7 +23,7 @@ from discretion import catalogue, database, errors, ledger, requests
 from discretion.catalogue import Dataset
 from discretion.learning.policy import Policy
 from discretion.learning.report import Report
-from discretion.learning.trajectories import IntArray
+from discretion.learning.schemas import IntArray
 from discretion.privacy import events
 from discretion.tables import datasets, drawn, draws, releases, trainings
 

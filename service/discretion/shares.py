@@ -22,7 +22,8 @@ import numpy as np
 import discretion
 from discretion import datasets, errors, settings, shelves
 from discretion.learning import sums
-from discretion.learning.trajectories import IntArray, Schema, Trajectories
+from discretion.learning.schemas import IntArray, Schema
+from discretion.learning.trajectories import Trajectories
 
 FAILED, NO_STORE, NO_MEMORY = range(3)  # why there is no sum
 _PACKAGES: Final = ("numpy", "pyarrow", "cryptography", "dask", "distributed")

@@ -28,7 +28,8 @@ from discretion import errors
 from discretion.learning import baselines, checks, policy, vapvi
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Table
-from discretion.learning.trajectories import Block, Discrete, FloatArray, IntArray, Schema, Trajectories, block_of
+from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Block, Trajectories, block_of
 from discretion.privacy.rho import Rho
 
 HORIZON: Final = 20

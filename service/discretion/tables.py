@@ -155,7 +155,7 @@ audit = sa.Table(
     sa.Column("at", sa.String(32), nullable=False),
     sa.Column("actor", sa.String(40), nullable=False),
     sa.Column("action", sa.String(40), nullable=False),
-    sa.Column("object", sa.String(40), nullable=False),
+    sa.Column("object", sa.String(64), nullable=False),  # an id, or the whole fingerprint of a key
 )
 
 signing_keys = sa.Table(

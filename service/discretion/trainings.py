@@ -20,7 +20,8 @@ from discretion.keys import Key
 from discretion.learning import apvi, forms, learners, report
 from discretion.learning.curator import Curator
 from discretion.learning.policy import Policy
-from discretion.learning.trajectories import IntArray, Trajectories
+from discretion.learning.schemas import IntArray
+from discretion.learning.trajectories import Trajectories
 from discretion.privacy import events, tokens
 from discretion.privacy.rho import Rho
 from discretion.requests import Asked

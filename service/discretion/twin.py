@@ -23,20 +23,8 @@ from discretion.learning import documents, learners, pae, vapvi
 from discretion.learning.curator import Concentrated, Curator, Pure, Share
 from discretion.learning.policy import Policy
 from discretion.learning.reader import open_object
-from discretion.learning.trajectories import (
-    CUT,
-    CUT_BEFORE,
-    ENDED,
-    Block,
-    BoolArray,
-    Discrete,
-    FloatArray,
-    IntArray,
-    Schema,
-    Trajectories,
-    Vector,
-    block_of,
-)
+from discretion.learning.schemas import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Trajectories, block_of
 from discretion.privacy import rho
 
 MOST_ROWS: Final = 4_000_000  # more than that is rehearsed with fewer units and as much more ρ

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from discretion import errors, formats
 from discretion.errors import InvalidUpload
 from discretion.formats import Limits, Problems
-from discretion.learning.trajectories import BoolArray, Discrete, IntArray, Schema
+from discretion.learning.schemas import BoolArray, Discrete, IntArray, Schema
 from discretion.scratch import Scratch
 
 Records = NDArray[np.void]  # (R,) of `record(schema)`

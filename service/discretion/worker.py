@@ -320,6 +320,7 @@ def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
         _silence()
         if found.training_megabytes:  # what is set is kept to: other trainings on this machine rely on it
             resource.setrlimit(resource.RLIMIT_DATA, (memory.limit(found),) * 2)
+        memory.reuse()
         signal.signal(signal.SIGTERM, _stop_between_draws)
         code = _learn(found, held, begun)
     except BaseException as trouble:  # its text may quote a record, so nobody hears it

@@ -13,7 +13,7 @@ from discretion import errors
 from discretion.learning import apvi, baselines, rewards
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Concentrated, Pure, Share
-from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.privacy import events
 from tests import transcriptions, worlds
 from tests.curators import Coupled, Noise, ZeroNoise, count_noise

@@ -16,7 +16,8 @@ from discretion.learning import apvi, apvi_stationary, kernels, rewards, sums
 from discretion.learning.apvi_stationary import Parameters
 from discretion.learning.counts import ArrivalCounts, ArrivalSums, PaidSums, RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Concentrated, Curator, Pure, Share
-from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import Trajectories, block_of
 from discretion.privacy import events
 from tests import worlds
 from tests.curators import Coupled, Noise, ZeroNoise

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from discretion import certificates, errors
 from discretion.learning import auto, forecast, forms, learners, policy, whereabouts
 from discretion.learning.curator import Concentrated, Pure
-from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.privacy import events
 from tests import certified
 

@@ -12,7 +12,8 @@ import pytest
 from discretion import errors
 from discretion.learning import baselines
 from discretion.learning import features as maps
-from discretion.learning.trajectories import Schema, Trajectories
+from discretion.learning.schemas import Schema
+from discretion.learning.trajectories import Trajectories
 from tests import curators, transcriptions, worlds
 from tests.worlds import END, PLANE, World
 

@@ -16,8 +16,9 @@ from discretion.learning.curator import Concentrated, Curator, Query
 from discretion.learning.features import ONE, Blocks, Table
 from discretion.learning.pooled_values import StateValue
 from discretion.learning.regressions import Gram, Moment
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.learning.terms import Bin, Missing, Product
-from discretion.learning.trajectories import CUT, ENDED, Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.trajectories import CUT, ENDED, Trajectories, block_of
 from discretion.learning.values import LinearDeviation, LinearScore, LinearValue, TableDeviation, TableValue
 
 SCHEMA = Schema(2, Discrete(3), 2)

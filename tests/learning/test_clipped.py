@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from discretion import errors
 from discretion.learning import clipped, rewards, sums
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Discrete, Schema, Trajectories, block_of
+from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Trajectories, block_of
 from tests.learning.test_sensitivity import (
     ACTIONS,
     HORIZON,

@@ -14,7 +14,8 @@ from discretion.learning import curator, sums
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Concentrated, Curator, Pure, Query
 from discretion.learning.regressions import Gram, Moment
-from discretion.learning.trajectories import ENDED, Block, Discrete, Schema, Trajectories, block_of
+from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.trajectories import ENDED, Block, Trajectories, block_of
 from discretion.learning.values import TableDeviation, TableValue
 from discretion.privacy import events
 from tests.learning.test_sensitivity import (

@@ -108,6 +108,25 @@ class TestPosterior:
         odd = replace(cells, counts=np.full(len(cells), counts), laplace=laplace)
         assert all(np.isfinite(part).all() for part in denoising.posterior(odd, learned(cells)))
 
+    @pytest.mark.parametrize("laplace", [False, True])
+    @pytest.mark.parametrize("sampled", [False, True])
+    @pytest.mark.parametrize("zero", [1.0, 0.5, 0.0])
+    def test_what_is_clear_without_the_likelihood_is_what_the_likelihood_says(
+        self, monkeypatch: pytest.MonkeyPatch, zero: float, sampled: bool, laplace: bool
+    ) -> None:
+        """Also where nearly all weight is at zero, and the others have the least there is."""
+        rng, size, levels = np.random.default_rng(5), 40_000, denoising.levels(0.001)
+        weights = np.append(zero, np.full(len(levels) - 1, (1 - zero) / (len(levels) - 1)))[None]
+        visits, noise = 10 ** rng.uniform(0, 6, size), 10 ** rng.uniform(-8, 8, size)
+        counts = np.where(rng.random(size) < 0.5, visits, np.sqrt(noise)) * 10 ** rng.uniform(-4, 2.5, size)
+        cells = Noised(counts, visits, noise, np.zeros(size, dtype=np.int64), laplace, sampled)
+        found = denoising.posterior(cells, denoising.Mixture(levels, weights))
+        assert denoising._clear(cells, noise + counts, levels).mean() > 0.05
+        monkeypatch.setattr(denoising, "_clear", lambda cells, *_: np.zeros(len(cells), np.bool_))
+        expected = denoising.posterior(cells, denoising.Mixture(levels, weights))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+
 
 class TestSampled:
     @pytest.mark.parametrize("columns", [2, 3, 64, 101, 717])

@@ -26,7 +26,7 @@ from discretion.learning import (
 )
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Pure
-from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.privacy import rho
 from tests import worlds
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from discretion import errors
 from discretion.learning import features, terms
 from discretion.learning.features import ONE, Bins, Blocks, Table
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.learning.terms import Bin, Cosine, Hinge, Missing, Product, Term
-from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.trajectories import Trajectories, block_of
 from tests.learning.test_maps import check_pure
 
 untimed = settings(deadline=None)

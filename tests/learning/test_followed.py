@@ -12,19 +12,8 @@ from hypothesis import strategies as st
 
 from discretion import errors
 from discretion.learning import followed, horizon, outcomes, sums
-from discretion.learning.trajectories import (
-    CUT,
-    CUT_BEFORE,
-    ENDED,
-    Block,
-    Bounded,
-    Discrete,
-    FloatArray,
-    IntArray,
-    Schema,
-    Trajectories,
-    block_of,
-)
+from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Bounded, Trajectories, block_of
 
 STATES, ACTIONS, HORIZON = 4, 2, 5
 Statistic = Any  # sums.Statistic

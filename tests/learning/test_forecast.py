@@ -11,7 +11,7 @@ import pytest
 from discretion import errors
 from discretion.learning import apvi, apvi_stationary, forecast, pae, pae_prospects, policy, rewards
 from discretion.learning.curator import Concentrated
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 
 SCHEMA = Schema(4, Discrete(3), 2)
 RHO = Concentrated(Fraction(1))

@@ -6,7 +6,7 @@ import pytest
 
 from discretion import errors
 from discretion.learning import forms
-from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
 
 WARD = Schema(3, Discrete(4), 2)
 BEDSIDE = Schema(3, Vector(("age", "lactate"), ((0, 120), (0, 30))), 2)

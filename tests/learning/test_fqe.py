@@ -10,17 +10,8 @@ import pytest
 from discretion import errors
 from discretion.learning import evaluators, forms, fqe, judgements, occupancy, policy
 from discretion.learning.curator import Concentrated, Curator, Pure
-from discretion.learning.trajectories import (
-    CUT_BEFORE,
-    ENDED,
-    Discrete,
-    FloatArray,
-    IntArray,
-    Schema,
-    Trajectories,
-    Vector,
-    block_of,
-)
+from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import CUT_BEFORE, ENDED, Trajectories, block_of
 from discretion.privacy import events
 from tests.curators import ZeroNoise
 

@@ -11,7 +11,8 @@ from discretion import errors
 from discretion.learning import evaluators, forms, fqe, fqe_vector, policy, pooled_values
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Curator, Pure
-from discretion.learning.trajectories import CUT_BEFORE, ENDED, Discrete, FloatArray, Schema, Trajectories, Vector
+from discretion.learning.schemas import Discrete, FloatArray, Schema, Vector
+from discretion.learning.trajectories import CUT_BEFORE, ENDED, Trajectories
 from discretion.learning.trajectories import block_of as block
 from discretion.privacy import events
 from tests.curators import ZeroNoise

@@ -13,17 +13,8 @@ from hypothesis import strategies as st
 from discretion.learning import evaluators, followed, fqe, horizon, judgements, potential, sums
 from discretion.learning.asking import Asker
 from discretion.learning.curator import Answer, Concentrated, Curator
-from discretion.learning.trajectories import (
-    CUT,
-    CUT_BEFORE,
-    ENDED,
-    Block,
-    Bounded,
-    Discrete,
-    Schema,
-    Trajectories,
-    block_of,
-)
+from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Bounded, Trajectories, block_of
 from discretion.privacy import events
 from tests.curators import ZeroNoise
 

@@ -28,7 +28,8 @@ from discretion.learning import (
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.pooled_values import Score, StateValue
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Schema, Trajectories, Vector, block_of
+from discretion.learning.schemas import Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Trajectories, block_of
 from discretion.privacy import events
 from tests.curators import ZeroNoise
 from tests.learning.vector_units import (

@@ -18,7 +18,8 @@ from discretion.learning import features as maps
 from discretion.learning import sums
 from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Gram, Moment
-from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Discrete, Schema, Trajectories, block_of
+from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Trajectories, block_of
 from discretion.learning.values import TableDeviation, TableValue
 from tests.learning.test_sensitivity import BINS, BLOCKS, STATES, dataset, schema_of, table, unit, wild_unit
 

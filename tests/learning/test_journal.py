@@ -8,7 +8,7 @@ import pytest
 
 from discretion.learning import apvi, apvi_stationary, features, learners, pae, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import IntArray, Vector
+from discretion.learning.schemas import IntArray, Vector
 from discretion.privacy import events
 from tests import worlds
 

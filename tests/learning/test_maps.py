@@ -15,7 +15,8 @@ from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Answer, Concentrated, Curator, Query
 from discretion.learning.features import ONE, Bins, Blocks, Table
 from discretion.learning.regressions import Gram, Moment
-from discretion.learning.trajectories import Block, Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import Block, Trajectories, block_of
 from discretion.learning.values import (
     LinearDeviation,
     LinearScore,

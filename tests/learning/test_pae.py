@@ -13,15 +13,8 @@ from discretion import errors
 from discretion.learning import clipped, pae, policy, rewards
 from discretion.learning.curator import Concentrated, Curator, Pure
 from discretion.learning.policy import Policy, Table
-from discretion.learning.trajectories import (
-    CUT_BEFORE,
-    ENDED,
-    Discrete,
-    Schema,
-    Trajectories,
-    Vector,
-    block_of,
-)
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import CUT_BEFORE, ENDED, Trajectories, block_of
 from discretion.privacy import events
 from tests.curators import ZeroNoise
 

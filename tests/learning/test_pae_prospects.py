@@ -9,7 +9,8 @@ import pytest
 from discretion.learning import forecast, pae
 from discretion.learning.curator import Concentrated
 from discretion.learning.pae_prospects import Prospect
-from discretion.learning.trajectories import ENDED, Discrete, FloatArray, Schema, Trajectories, block_of
+from discretion.learning.schemas import Discrete, FloatArray, Schema
+from discretion.learning.trajectories import ENDED, Trajectories, block_of
 from tests.learning.test_pae import PLAIN, RHO, learned
 
 

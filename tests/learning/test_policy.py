@@ -17,7 +17,7 @@ from discretion.learning import policy, terms
 from discretion.learning.features import Bins, Blocks
 from discretion.learning.policy import Linear, Policy, Pooled, Table
 from discretion.learning.pooled_values import Score
-from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.learning.values import linear_score
 
 untimed = settings(deadline=None)

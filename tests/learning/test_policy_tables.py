@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from discretion import errors
 from discretion.learning import policy, policy_tables
-from discretion.learning.trajectories import Discrete
+from discretion.learning.schemas import Discrete
 
 SCORES = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
     [0.0, -0.0, 1e-7, 1e16, 1e21, 5e-324, 100.0]

@@ -2,8 +2,10 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import averages, pooled, sums
+from discretion.blocks import Kept, OfBlock
+from discretion.learning import averages, pooled, pooled_records, sums
 from discretion.learning import features as maps
 from discretion.learning.pooled_values import Score, Value
-from discretion.learning.trajectories import CUT, ENDED, Schema, Vector
+from discretion.learning.schemas import Schema, Vector
+from discretion.learning.trajectories import CUT, ENDED, Block, Stored
+from tests.learning import test_sums
 from tests.learning.vector_units import (
     ACTIONS,
     HORIZON,
@@ -59,6 +64,63 @@ def statistics(features: maps.Blocks, schema: Schema, groups: int = 1, clip: Fra
         ),
         pooled.Residuals(schema, *shared, discount=0.9, trace=0.8, values=values(features, groups, 2, 1e200)),
     ]
+
+
+_PLENTY = 10**9
+
+
+class Remembering:
+    """One block after another, and what was computed of them as far as there is room."""
+
+    def __init__(self, blocks: list[Block], room: int) -> None:
+        self.blocks, self.kept, self.reads = blocks, Kept(room), 0
+
+    def stored(self) -> Iterator[Stored]:
+        for index, block in enumerate(self.blocks):
+            assert block.span is not None
+            yield Stored(block.span, partial(self._read, block), OfBlock(self.kept, index))
+
+    def _read(self, block: Block, rewards: bool) -> Block:
+        assert rewards
+        self.reads += 1
+        return block
+
+
+class TestRemembered:
+    @MAPS
+    @PER_UNIT
+    @pytest.mark.parametrize("groups", [1, 2])
+    def test_later_passes_give_the_same_integers_and_read_only_what_there_was_no_room_for(
+        self, features: maps.Blocks, per_unit: int, groups: int
+    ) -> None:
+        rng, schema = np.random.default_rng(per_unit), schema_of(per_unit)
+        data = test_sums.cut(dataset(schema, [wild(rng, per_unit, tame=unit % 2 > 0) for unit in range(30)]), (10, 20))
+        asked = statistics(features, schema, groups)[1:]
+        expected = [sums.totals([each], data) for each in asked]
+
+        def reads(room: int) -> tuple[int, int]:
+            """How often blocks were read, and the room that is left."""
+            shelf = Remembering(list(data.blocks), room)
+            found = [sums.totals([each], replace(data, blocks=shelf)) for each in asked]  # type: ignore[arg-type]
+            np.testing.assert_equal(found, expected)
+            return shelf.reads, shelf.kept._room
+
+        once, left = reads(_PLENTY)
+        some, _ = reads((_PLENTY - left) // 2)
+        always, _ = reads(0)
+        assert (once, always) == (3, 3 * len(asked))
+        assert once < some < always
+
+    @MAPS
+    def test_a_part_of_the_patients_is_remembered_for_itself(self, features: maps.Blocks) -> None:
+        rng, schema = np.random.default_rng(0), schema_of()
+        data = test_sums.cut(dataset(schema, [wild(rng, 1, tame=True) for _ in range(30)]), (10, 20))
+        gram = statistics(features, schema)[1:2]
+        stored = replace(data, blocks=Remembering(list(data.blocks), _PLENTY))  # type: ignore[arg-type]
+        for first, units in ((0, 30), (0, 15), (15, 15), (15, 14), (0, 30)):
+            np.testing.assert_equal(
+                sums.totals(gram, stored.part(first, units)), sums.totals(gram, data.part(first, units))
+            )
 
 
 class TestNeverExceeded:
@@ -252,7 +314,7 @@ class TestValues:
     def test_a_missing_value_is_no_other_state_in_the_next_record(self) -> None:
         schema, patient = schema_of(), steady((1.0, math.nan), 1, 2.0)
         (block,) = dataset(schema, [patient]).bounded()
-        assert pooled.seen_of(block, schema, 1).again.tolist() == [1, 2, 3, 4, -1]
+        assert pooled_records.seen_of(block, schema, 1).again.tolist() == [1, 2, 3, 4, -1]
 
     def test_a_successor_that_is_not_the_next_recorded_state_is_its_own(self) -> None:
         """Where the next record does not count, the successor's features are computed and not looked up."""
@@ -306,4 +368,4 @@ class TestRefusals:
             pooled.Gram(Schema(10_000, VECTOR, ACTIONS, per_unit=1000), PLAIN)
 
     def test_the_groups_of_steps_are_even(self) -> None:
-        assert pooled.group_of(schema_of(), 2).tolist() == [0, 0, 0, 1, 1]
+        assert pooled_records.group_of(schema_of(), 2).tolist() == [0, 0, 0, 1, 1]

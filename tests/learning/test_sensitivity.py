@@ -28,7 +28,8 @@ from discretion.learning.counts import (
 from discretion.learning.horizon_vector import Outcomes
 from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Gram, Moment
-from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Discrete, Schema, Trajectories, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Trajectories
 from discretion.learning.values import (
     LinearDeviation,
     LinearValue,

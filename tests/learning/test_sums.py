@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from discretion.learning import clipped, denoising, sums, trajectories, walks
-from discretion.learning.trajectories import Block, Bounded, Discrete, IntArray, Stored, Trajectories
+from discretion.learning.schemas import Discrete, IntArray
+from discretion.learning.trajectories import Block, Bounded, Stored, Trajectories
 from tests.learning import test_clipped, test_pooled, test_sensitivity, vector_units
 from tests.learning.test_sensitivity import ACTIONS, HORIZON, PER_UNIT, STATES, schema_of, wild_unit
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from discretion import errors
 from discretion.learning import terms
+from discretion.learning.schemas import Vector
 from discretion.learning.terms import Bin, Cosine, Hinge, Missing, Product
-from discretion.learning.trajectories import Vector
 
 untimed = settings(deadline=None)
 VECTOR = Vector(("age", "lactate", "pulse"), ((0.0, 100.0), (0.0, 16.0), (-1.0, 3.0)), missing=("lactate",))

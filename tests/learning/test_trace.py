@@ -16,17 +16,8 @@ import pytest
 from discretion.learning import features as maps
 from discretion.learning import policy, vapvi_stationary
 from discretion.learning.curator import Concentrated
-from discretion.learning.trajectories import (
-    CUT,
-    CUT_BEFORE,
-    ENDED,
-    FloatArray,
-    IntArray,
-    Schema,
-    Trajectories,
-    Vector,
-    block_of,
-)
+from discretion.learning.schemas import FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Trajectories, block_of
 from tests.curators import ZeroNoise
 
 HORIZON, ACTIONS, UNITS, ROUNDS = 10, 2, 150, 6

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from discretion import errors
 from discretion.learning import sums, trajectories
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, UNKNOWN, Block, Bounded, Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, UNKNOWN, Block, Bounded
 from discretion.learning.trajectories import Trajectories as Dataset
 
 untimed = settings(deadline=None)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import followed, outcomes, policy, pooled_values, sums, transit_outcomes, transits
+from discretion.learning.schemas import Schema, Vector
 from discretion.learning.terms import Hinge
-from discretion.learning.trajectories import CUT, ENDED, Schema, Trajectories, Vector
+from discretion.learning.trajectories import CUT, ENDED, Trajectories
 from tests.learning.vector_units import (
     ACTIONS,
     HORIZON,

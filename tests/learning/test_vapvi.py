@@ -13,7 +13,7 @@ from discretion import errors
 from discretion.learning import baselines, policy, rewards, values, vapvi
 from discretion.learning import features as maps
 from discretion.learning.curator import Concentrated, Pure
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 from discretion.privacy import events
 from tests import curators, transcriptions, worlds
 from tests.curators import Attentive, Coupled, FloatCoupled, FloatZeroNoise, ZeroNoise, regression_noise

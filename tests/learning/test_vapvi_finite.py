@@ -11,7 +11,8 @@ from discretion import simulation
 from discretion.learning import features as maps
 from discretion.learning import policy, rewards, vapvi, vapvi_finite, whitening
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import CUT_BEFORE, ENDED, Discrete, Schema, Trajectories, block_of
+from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.trajectories import CUT_BEFORE, ENDED, Trajectories, block_of
 from tests import curators, worlds
 from tests.curators import Coupled, FloatCoupled, Noise, ZeroNoise, regression_noise
 from tests.learning.test_vapvi import problem

@@ -10,7 +10,8 @@ import pytest
 from discretion.learning import features as maps
 from discretion.learning import policy, vapvi, vapvi_printed
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import Discrete, Schema, Trajectories, Vector, block_of
+from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import Trajectories, block_of
 from discretion.privacy import events
 from tests import curators, transcriptions
 from tests.curators import FloatZeroNoise

@@ -15,7 +15,8 @@ from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import policy, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator, Pure
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Schema, Trajectories, Vector
+from discretion.learning.schemas import Schema, Vector
+from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Trajectories
 from discretion.learning.vapvi_stationary import Parameters
 from discretion.privacy import events
 from tests.curators import ZeroNoise

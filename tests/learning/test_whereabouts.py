@@ -11,7 +11,8 @@ from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import policy, sums, vapvi_stationary, whereabouts
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.trajectories import CUT_BEFORE, Block, Schema, Trajectories, Vector
+from discretion.learning.schemas import Schema, Vector
+from discretion.learning.trajectories import CUT_BEFORE, Block, Trajectories
 from tests.learning.vector_units import MAPS, PER_UNIT, VECTOR, dataset, moved, schema_of, steady, wild
 
 WIDE = Vector(("x", "y"), ((0.0, 1000.0), (-50.0, 50.0)))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from discretion.learning import features as maps
+from discretion.learning.schemas import Schema, Vector
 from discretion.learning.terms import Hinge, Missing, Product
-from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Schema, Trajectories, Vector
+from discretion.learning.trajectories import CUT_BEFORE, ENDED, Block, Trajectories
 
 HORIZON, ACTIONS = 5, 2
 VECTOR = Vector(("a", "b"), ((-1.0, 3.0), (0.0, 10.0)), missing=("b",))

@@ -144,6 +144,15 @@ class TestLargePolicy:
         canvas.press("Home")
         expect(page.locator(".readout")).to_contain_text("Step 2, state 0: treat (action 1), fallback")
 
+        in_sight = page.locator(".map")
+        canvas.press("End")
+        edge = "one => one.scrollLeft + one.clientWidth >= one.scrollWidth - 1"
+        assert in_sight.evaluate(edge)
+        page.set_viewport_size({"width": 600, "height": 700})  # and what was chosen is still in sight
+        services.wait_until(lambda: in_sight.evaluate("one => one.clientWidth") < 600)
+        services.wait_until(lambda: in_sight.evaluate(edge), 10)
+        assert in_sight.evaluate(edge)
+
     def test_of_a_hundred_thousand_states_is_painted_once_however_the_pointer_moves(
         self, visit: Visits, hospital: Hospital
     ):

@@ -117,7 +117,8 @@ class TestAudit:
     def test_public_keys_are_shown_with_their_fingerprints(self, visit: Visits, hospital: Hospital):
         page = visit().sign_in(hospital.auditor, "audit").page
         kid = hospital.auditor.get("/v1/certificate-keys").json()["keys"][0]["kid"]
-        expect(page.get_by_role("cell", name=kid)).to_be_visible()
+        listed = page.get_by_role("region", name="Every public key")
+        expect(listed.get_by_role("cell", name=kid)).to_be_visible()
         expect(page.get_by_text("✓ the name is the key's own")).to_be_visible()
 
     def test_the_log_says_who_did_what_and_can_be_searched(self, visit: Visits, hospital: Hospital):
@@ -129,6 +130,14 @@ class TestAudit:
         expect(log).to_contain_text(hospital.custodian.id)
         page.get_by_label("Show only entries with").fill("nothing of the kind")
         expect(page.get_by_text("No entry has that in it.")).to_be_visible()
+
+    def test_the_log_names_a_signing_key_by_its_whole_fingerprint(self, visit: Visits, hospital: Hospital):
+        page = visit().sign_in(hospital.auditor, "audit").page
+        kid = hospital.auditor.get("/v1/certificate-keys").json()["keys"][0]["kid"]
+        page.get_by_label("Show only entries with").fill(kid)
+        entries = page.get_by_role("region", name="Newest first").locator("tbody tr")
+        expect(entries).to_have_count(1)
+        expect(entries).to_contain_text("signing-key.publish")
 
     def test_an_administrator_sees_the_log_only(self, visit: Visits, hospital: Hospital):
         page = visit().sign_in(hospital.admin, "audit").page

@@ -64,6 +64,18 @@ class TestNewDataset:
         expect(page.get_by_label("Name", exact=True)).to_be_focused()
         assert custodian.get("/v1/datasets").json()["items"] == []
 
+    def test_says_no_longer_what_was_mended(self, visit: Visits, custodian: Client):
+        page = visit().sign_in(custodian, "datasets/new").page
+        page.get_by_role("button", name="Check and make").click()
+        name = page.get_by_label("Name", exact=True)
+        told = page.get_by_text("Give it a name that your colleagues will recognise.")
+        expect(told).to_be_visible()
+        faults = page.locator(".fault").count()
+        name.fill("icu")
+        expect(told).to_have_count(0)
+        expect(name).not_to_have_attribute("aria-invalid", "true")
+        expect(page.locator(".fault")).to_have_count(faults - 1)
+
     def test_of_measurements_is_made_as_it_was_described(self, visit: Visits, custodian: Client):
         page = visit().sign_in(custodian, "datasets/new").page
         page.get_by_label("Name", exact=True).fill("shock")

@@ -133,6 +133,17 @@ class TestEveryPage:
         assert len(lines) > 5
         assert set(lines) == {1}
 
+    def test_a_command_is_broken_between_its_words_only(self, visit: Visits, hospital: Hospital):
+        visitor = visit(viewport=NARROW).sign_in(hospital.auditor, "verify")
+        words = visitor.page.locator(".commands code span")
+        assert words.all_inner_texts() == ["discretion", "verify", "POLICY", "CERTIFICATE", "--keys", "JWKS"]
+        assert set(words.evaluate_all("all => all.map((one) => one.getClientRects().length)")) == {1}
+        visitor.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        visitor.page.locator(".commands button").click()
+        expect(visitor.page.get_by_text("Copied.")).to_be_visible()
+        copied = visitor.page.evaluate("navigator.clipboard.readText()")
+        assert copied == "discretion verify POLICY CERTIFICATE --keys JWKS"
+
     def test_what_is_wrong_in_a_form_has_another_border(self, visit: Visits, hospital: Hospital):
         page = visit().sign_in(hospital.custodian, "datasets/new").page
         name = page.get_by_label("Name", exact=True)

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests import services
+from tests.api.hospital import Hospital
 from tests.services import Client, Service
 from tests.web.conftest import Visits
 from tests.web.test_custodian import send, slow
@@ -112,6 +113,29 @@ class TestUnreachable:
         visitor.page.route("**/v1/policies?*", lambda route: route.abort())
         visitor.go("policies")
         expect(visitor.page.get_by_text("The service does not answer.").first).to_be_visible()
+
+    @pytest.mark.parametrize("role", ["custodian", "analyst", "auditor", "admin"])
+    def test_the_overview_says_so_once_and_comes_back(self, visit: Visits, hospital: Hospital, role: str):
+        visitor = visit().sign_in(hospital.of(role), "policies" if role != "admin" else "keys")
+        page = visitor.page
+        page.route("**/v1/**", lambda route: route.abort())
+        visitor.go("")
+        expect(page.get_by_text("The service does not answer.")).to_have_count(1)
+        expect(page.locator(".card:visible")).to_have_count(0)
+        page.unroute("**/v1/**")
+        page.get_by_role("button", name="Try again").click()
+        visitor.settle()
+        expect(page.get_by_text("The service does not answer.")).to_have_count(0)
+        expect(page.locator(".budget").first).to_be_visible()
+        expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+
+    def test_what_is_shown_stays_while_the_overview_waits_for_the_rest(self, visit: Visits, hospital: Hospital):
+        visitor = visit().sign_in(hospital.custodian, "policies")
+        visitor.page.route("**/v1/trainings?*", lambda route: route.abort())
+        visitor.go("")
+        expect(visitor.page.get_by_text("The service does not answer.")).to_have_count(1)
+        expect(visitor.page.locator(".budget").first).to_be_visible()
+        expect(visitor.page.get_by_role("heading", name="Running and waiting")).to_be_hidden()
 
     @pytest.mark.parametrize("asked", ["**/assets/pages/policies.js", "**/v1/session"])
     def test_what_the_whole_page_needs_can_be_asked_for_again(self, visit: Visits, service: Service, asked: str):

@@ -9,6 +9,7 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, R
 from tests.services import Client
 
 # What the service answers is the page's to tell; the browser repeats every refusal in its console.
+_RENEWED = "net::ERR_NETWORK_CHANGED"  # an interface of this machine came or went, and the browser asks again
 _ANSWERED = re.compile(r"Failed to load resource: (the server responded with a status of|net::ERR_)")
 _VIOLATIONS = """
 window.violations = [];
@@ -45,7 +46,7 @@ class Visit:
             self.complaints.append(f"a request left the service: {request.url}")
 
     def _said(self, message: ConsoleMessage) -> None:
-        if message.type not in ("error", "warning"):
+        if message.type not in ("error", "warning") or _RENEWED in message.text:
             return
         asset = "/assets/" in message.location.get("url", "")
         if asset or not _ANSWERED.match(message.text):

@@ -345,7 +345,7 @@ class AuditEntry(BaseModel):
     at: Time
     actor: Id
     action: str
-    object: Id
+    object: Annotated[str, Field(max_length=64, description="An id, or the fingerprint of a signing key.")]
 
 
 class KeyList(BaseModel):

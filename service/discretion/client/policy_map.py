@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from discretion import errors
 from discretion.learning.policy import Policy
-from discretion.learning.trajectories import BoolArray, Discrete, FloatArray, IntArray, Vector
+from discretion.learning.schemas import BoolArray, Discrete, FloatArray, IntArray, Vector
 
 _POINTS = 60  # along a measurement
 _NAMED = 12  # more actions than these have a scale in place of a legend

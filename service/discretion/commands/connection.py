@@ -18,6 +18,7 @@ from discretion.commands import login, terminal
 
 _PATIENCE: Final = 5.0  # seconds that a person at a shell waits for a service that is away
 _SOON: Final = 1.0  # seconds that one waits for a completion
+_ALGORITHMS: Final = ("auto", "dp-apvi", "dp-vapvi", "dp-pae")
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _OFFERED: Final = 100  # ids at a completion
 _UNSAFE: Final = re.compile(r"[^\w .,+-]")  # zsh evaluates what it is offered, and what escapes it forgets backslashes
@@ -73,9 +74,16 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document, as when t
 Dataset = Annotated[str, typer.Argument(help="A dataset's id.", autocompletion=offer_datasets)]
 Policy = Annotated[str, typer.Argument(help="A policy's id.", autocompletion=offer_policies)]
 Rho = Annotated[str, typer.Option(help="The privacy budget ρ that it may cost.")]
-Algorithm = Annotated[str, typer.Option(help="auto, dp-apvi, dp-vapvi or dp-pae.")]
+Algorithm = Annotated[
+    str, typer.Option(help="auto, dp-apvi, dp-vapvi or dp-pae.", autocompletion=terminal.offering(*_ALGORITHMS))
+]
 Parameters = Annotated[Path | None, typer.Option(help="A file with public constants as JSON.")]
-Half = Annotated[str | None, typer.Option(help="first or second half of the units; all if left out.")]
+Half = Annotated[
+    str | None,
+    typer.Option(
+        help="first or second half of the units; all if left out.", autocompletion=terminal.offering("first", "second")
+    ),
+]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result, or only queue it.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Spend without asking; needed where nobody can be asked.")]
 Key = Annotated[str | None, typer.Option(help="An Idempotency-Key: the same one is never charged twice.")]

@@ -123,7 +123,10 @@ def check_ledger(
 
 @keys_app.command("create")
 def create_key(
-    role: Annotated[str, typer.Option(help="admin, custodian, analyst or auditor.")],
+    role: Annotated[
+        str,
+        typer.Option(help="admin, custodian, analyst or auditor.", autocompletion=terminal.offering(*keys.ROLES)),
+    ],
     name: Annotated[str, typer.Option(help="Whose key it is.")] = "command line",
 ) -> None:
     """Make a key; its token is printed once, alone on standard output, and kept nowhere."""
@@ -190,7 +193,7 @@ def rotate_key() -> None:
     with _opened() as connection:
         made = signing.rotate(settings.read())
         signing.publish(connection, made, at=now)
-        audit.record(connection, audit.PROGRAM, "signing-key.rotate", made.kid[:40], at=now)
+        audit.record(connection, audit.PROGRAM, "signing-key.rotate", made.kid, at=now)
     typer.echo(f"Certificates are signed with key {made.kid} from now on.")
 
 

@@ -7,7 +7,7 @@ allowed · 4 budget or grant exhausted · 5 the service does not answer.
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
@@ -26,6 +26,11 @@ WRONG, USAGE, FORBIDDEN, EXHAUSTED, UNREACHABLE = 1, 2, 3, 4, 5
 _CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NARROWEST: Final = 12  # of a column of names, which may be broken
 _CODES: Final = {401: FORBIDDEN, 402: EXHAUSTED, 403: FORBIDDEN, 429: UNREACHABLE}
+
+
+def offering(*values: str) -> Callable[[str], list[str]]:
+    """What a shell completes an option with that is one of a few words."""
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
 def for_people(as_json: bool) -> bool:

@@ -44,14 +44,14 @@ from discretion import errors
 from discretion.learning import checks, policy, rewards, sums
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Curator, Query, Share, check_budget, event_of
+from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.sums import Statistic
-from discretion.learning.trajectories import FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 NAME: Final = "dp-apvi"
 MAX_CELLS: Final = 200_000_000
 MAX_DRAWN: Final = 2**28  # transition counts held at once: 2 GiB
-_ROWS: Final = 128  # of counts that are worked on at once: what fits the cache
+_ROWS: Final = 256  # of counts that are worked on at once: what fits the cache
 # As printed in the paper.
 PRINTED_C1: Final = math.sqrt(2.0)
 PRINTED_C2: Final = 16.0
@@ -343,7 +343,8 @@ def derive(release: Release, schema: Schema, parameters: Parameters) -> policy.P
     for step, kernel in _kernels(release, bound):
         following = value + arrival
         mean = kernel.successors @ following
-        variance = (kernel.successors * (following - mean[:, None]) ** 2).sum(axis=1)
+        around = following - following.mean()
+        variance = np.maximum(kernel.successors @ around**2 - (kernel.successors @ around) ** 2, 0.0)
         raw = _reward(kernel, step, release, schema, parameters) + mean  # line 4
         raw -= _penalty(kernel, variance, release, schema, parameters)  # lines 5 and 6
         scores[step, kernel.states, kernel.actions] = np.clip(raw, 0.0, horizon - step)  # line 7

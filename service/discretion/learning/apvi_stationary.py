@@ -41,8 +41,8 @@ from discretion import errors
 from discretion.learning import apvi, checks, counts, denoising, kernels, policy, rewards
 from discretion.learning.curator import Answer, Curator, Query, Share, check_budget, event_of
 from discretion.learning.denoising import Noised
+from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.sums import Statistic
-from discretion.learning.trajectories import FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 NAME: Final = apvi.NAME

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from discretion.learning.curator import Answer, Curator, Query, Share
+from discretion.learning.schemas import Schema
 from discretion.learning.sums import Statistic
-from discretion.learning.trajectories import Schema
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from discretion import errors
 from discretion.learning import apvi, features, learners, pae, terms, vapvi, whereabouts
 from discretion.learning.curator import Pure, Share
 from discretion.learning.reader import Document
-from discretion.learning.trajectories import Schema, Vector
+from discretion.learning.schemas import Schema, Vector
 from discretion.privacy import rho as amounts
 
 NAME: Final = "auto"

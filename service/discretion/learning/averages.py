@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.learning import pooled
+from discretion.learning.pooled_records import Seen, seen_of
 from discretion.learning.pooled_values import StateValue
-from discretion.learning.trajectories import Bounded, IntArray, Schema
+from discretion.learning.schemas import IntArray, Schema
+from discretion.learning.trajectories import Bounded
 from discretion.privacy import events
 
 
-def add_means(partial: IntArray, seen: pooled.Seen, columns: tuple[NDArray[np.generic], ...]) -> None:  # (R,) each
+def add_means(partial: IntArray, seen: Seen, columns: tuple[NDArray[np.generic], ...]) -> None:  # (R,) each
     """Each unit's mean over its records; a bound that is on the grid holds for it too."""
     count = np.maximum(np.bincount(seen.units, minlength=seen.count), 1)
     for index, numbers in enumerate(columns):
@@ -51,7 +53,7 @@ class RewardsAndEnds:
         return np.zeros(3, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        seen = pooled.seen_of(block, self.schema, 1)
+        seen = seen_of(block, self.schema, 1)
         add_means(partial, seen, (seen.rewards, seen.rewards * seen.rewards, seen.ended))
 
     def finish(self, partial: IntArray) -> IntArray:
@@ -82,6 +84,6 @@ class GainsAndEnds(pooled.Pooled):
         return np.zeros(3, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for seen, psi in self.pieces(block):
-            gains = np.clip(np.nan_to_num(self.gains(seen, psi, self.potential)), -1.0, 1.0)
+        for seen in self.pieces(block):
+            gains = np.clip(np.nan_to_num(self.gains(seen, self.potential)), -1.0, 1.0)
             add_means(partial, seen, (gains / 2, gains * gains, seen.ended))

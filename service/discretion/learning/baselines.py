@@ -19,7 +19,8 @@ import numpy as np
 
 from discretion.learning import features as maps
 from discretion.learning import policy, rewards
-from discretion.learning.trajectories import FloatArray, IntArray, Records, Trajectories
+from discretion.learning.schemas import FloatArray, IntArray
+from discretion.learning.trajectories import Records, Trajectories
 from discretion.learning.values import LinearScore, linear_score
 
 

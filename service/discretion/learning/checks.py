@@ -1,7 +1,7 @@
 """Refusals of public constants, in one sentence each."""
 
 from discretion import errors
-from discretion.learning.trajectories import is_finite
+from discretion.learning.schemas import is_finite
 
 LARGEST = 1e9  # of a constant: beyond it only overflow is to be had
 

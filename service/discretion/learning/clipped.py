@@ -29,7 +29,8 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import rewards, sums, walks
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import EVERY, Bounded
 from discretion.privacy import events
 
 BITS: Final = 16
@@ -122,7 +123,7 @@ def _paid(block: Bounded, reward: rewards.Known | None) -> FloatArray:  # (H, B)
     """r / width, so that the end earns 0: recorded, or looked up in a public table."""
     schema = block.schema
     if reward is None:
-        return np.stack([block.rewards(step) - schema.idle for step in range(schema.horizon)])
+        return block.rewards(EVERY) - schema.idle
     if reward.table.ndim == 1:
         return (np.asarray(reward.on_arrival(schema)) - schema.idle).take(walks.following(block).states)
     return (np.append(np.asarray(reward.at(schema, 0)), 0.0) - schema.idle).take(walks.cells(block))

@@ -16,7 +16,7 @@ For replacing one unit of at most m trajectories with H steps, b and b′ being 
 
 import math
 import threading
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,8 +25,9 @@ from typing import Final, Literal
 import numpy as np
 
 from discretion.learning import features as maps
-from discretion.learning import walks
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema
+from discretion.learning import sums, walks
+from discretion.learning.schemas import FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded
 from discretion.privacy import events
 
 Dynamics = Literal["per_step", "stationary"]
@@ -35,11 +36,29 @@ Dynamics = Literal["per_step", "stationary"]
 _TURN: Final = threading.Lock()  # of whoever adds to a table that threads share
 
 
-def _add(table: IntArray, keys: walks.Cells, values: IntArray | int) -> None:
+def _add(table: IntArray, keys: IntArray, values: IntArray | int) -> None:
     """As many numbers as there are records, however large the table is."""
-    places = keys.astype(np.intp, copy=False)
     with _TURN:
-        np.add.at(table, places, values)
+        np.add.at(table.reshape(-1), keys.ravel(), values if isinstance(values, int) else values.ravel())
+
+
+def _zeros(shape: tuple[int, int]) -> IntArray:
+    """Of a table that may be most of the memory: its pages are made by all processors now, and not by whoever first
+    adds to each, while all others wait."""
+    table, many = np.empty(shape, np.int64), sums.processors()
+    with ThreadPoolExecutor(many) as pool:
+        list(pool.map(lambda part: part.fill(0), np.array_split(table, many)))
+    return table
+
+
+def _count(table: IntArray, keys: IntArray) -> None:
+    """One more for each key. Counted apart where that is not more work: other threads need not wait for it."""
+    if keys.size < table.size:
+        _add(table, keys, 1)
+        return
+    found = np.bincount(keys.ravel(), minlength=table.size)
+    with _TURN:
+        table += found.reshape(table.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +85,22 @@ class _Counted:
         steps = () if self.dynamics == "stationary" else (self.schema.horizon,)
         return (*steps, self.schema.count, self.schema.actions)
 
-    def _visits(self, block: Bounded) -> Iterator[tuple[int, int, walks.Cells]]:
-        """Of each step its table, and the cell of each trajectory; what does not count is nowhere, one cell more.
+    def _visits(self, block: Bounded) -> IntArray:  # (H, B)
+        """The cell of each record in the flat tables; what does not count is nowhere, one cell more in each.
 
         A visit whose successor nobody recorded counts in no table. At the horizon of a kernel per step that would lose
         every visit although nothing after it matters: there an unknown successor is taken as the end, whose value is
         zero like everyone's.
         """
-        pooled = self.dynamics == "stationary"
-        for step, cells in enumerate(walks.first_visits(block) if pooled else walks.known(block)):
-            if not pooled and step + 1 == self.schema.horizon:
-                cells = walks.cells(block)[step]
-            yield 0 if pooled else step, step, cells
+        return block.once(("visits", self.dynamics), lambda: self._find_visits(block))
+
+    def _find_visits(self, block: Bounded) -> IntArray:
+        if self.dynamics == "stationary":
+            return walks.first_visits(block).astype(np.int64)
+        found = walks.known(block).astype(np.int64)
+        found[-1] = walks.cells(block)[-1]
+        found += np.arange(self.tables)[:, None] * (self.cells + 1)
+        return found
 
     @property
     def _per_step(self) -> str:
@@ -113,8 +136,7 @@ class VisitCounts(_Counted):
         return units * self.schema.per_unit
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, _, cells in self._visits(block):
-            _add(partial[table], cells, 1)
+        _count(partial, self._visits(block))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,23 +158,23 @@ class TransitionCounts(VisitCounts):
         return (*super().shape, self.schema.count + 1)
 
     @cached_property
-    def _index(self) -> IntArray:  # (tables, cells + 1) → row of the answer; the one behind them is for all others
+    def _index(self) -> IntArray:  # (tables·(cells + 1),) → row of the answer; the one behind them is for all others
         cells = self.tables * self.cells
         rows = np.arange(cells) if self.rows is None else self.rows
         index = np.full(cells, len(rows), dtype=np.int64)
         index[rows] = np.arange(len(rows))
-        return np.pad(index.reshape(self.tables, self.cells), ((0, 0), (0, 1)), constant_values=len(rows))
+        padded = np.pad(index.reshape(self.tables, self.cells), ((0, 0), (0, 1)), constant_values=len(rows))
+        return padded.reshape(-1)
 
     def partial(self) -> IntArray:
         rows = self.tables * self.cells if self.rows is None else len(self.rows)
-        return np.zeros((rows + 1, self.schema.count + 1), dtype=np.int64)
+        return _zeros((rows + 1, self.schema.count + 1))
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        columns, successors = self.schema.count + 1, walks.following(block).states
-        for table, step, cells in self._visits(block):
-            keys = self._index[table].take(cells) * columns
-            keys += successors[step]
-            _add(partial.reshape(-1), keys, 1)
+        keys = self._index.take(self._visits(block))
+        keys *= self.schema.count + 1
+        keys += walks.following(block).states
+        _add(partial, keys, 1)
 
     def finish(self, partial: IntArray) -> IntArray:
         return partial[:-1]
@@ -180,9 +202,8 @@ class RewardSums(_Counted):
         return units * self.schema.per_unit * self.schema.horizon * maps.ONE
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, step, cells in self._visits(block):
-            centred = np.trunc((block.rewards(step) - 0.5) * maps.ONE)
-            _add(partial[table], cells, centred.astype(np.int64))
+        centred = block.of_rewards(lambda scaled: np.trunc((scaled - 0.5) * maps.ONE).astype(np.int64))
+        _add(partial, self._visits(block), centred)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,14 +261,16 @@ class PaidSums(_Counted):
         return units * self.schema.per_unit * maps.ONE
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for table, step, cells in self._visits(block):
-            _add(partial[table], cells, self._on_grid(block.rewards(step)).astype(np.int64))
+        _add(partial, self._visits(block), self._paid(block))
+
+    def _paid(self, block: Bounded) -> IntArray:  # (H, B)
+        return block.of_rewards(lambda scaled: self._on_grid(scaled).astype(np.int64))
 
 
-def _first_arrivals(block: Bounded) -> Iterator[tuple[int, walks.Cells, walks.Cells]]:
-    """Of the first visits, the first that reached each state, and the one that ended the trajectory: its step, the
-    cells, nowhere for the rest, and what was reached."""
-    return zip(range(block.schema.horizon), walks.first_arrivals(block), walks.following(block).states, strict=True)
+def _first_arrivals(block: Bounded) -> tuple[walks.Cells, walks.Cells]:  # (H, B) each
+    """Of the first visits, the first that reached each state, and the one that ended the trajectory: the cells, nowhere
+    for the rest, and what was reached."""
+    return walks.first_arrivals(block), walks.following(block).states
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,11 +292,11 @@ class ArrivalSums(PaidSums):
         return partial[:-1]
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        states = self.schema.count
-        for step, cells, reached in _first_arrivals(block):
-            arrived = (reached < states) & (cells != walks.nowhere(self.schema))
-            where = np.where(arrived, reached, states + cells.astype(np.int64))
-            _add(partial, where, self._on_grid(block.rewards(step)).astype(np.int64))
+        states, (cells, reached) = self.schema.count, _first_arrivals(block)
+        keys = cells.astype(np.int64)
+        keys += states
+        np.copyto(keys, reached, where=(reached < states) & (cells != walks.nowhere(self.schema)))
+        _add(partial, keys, self._paid(block))
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,5 +335,7 @@ class ArrivalCounts(_Counted):
         return partial[:-1]
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for _, cells, reached in _first_arrivals(block):
-            _add(partial, np.where(cells == walks.nowhere(self.schema), self.schema.count, reached), 1)
+        cells, reached = _first_arrivals(block)
+        keys = reached.astype(np.int64)
+        np.copyto(keys, self.schema.count, where=cells == walks.nowhere(self.schema))
+        _count(partial, keys)

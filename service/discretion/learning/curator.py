@@ -23,7 +23,8 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import sums
-from discretion.learning.trajectories import FloatArray, IntArray, Schema, Trajectories, check_units
+from discretion.learning.schemas import FloatArray, IntArray, Schema, check_units
+from discretion.learning.trajectories import Trajectories
 from discretion.privacy import events, noise, rho
 
 _INTEGERS: Final = 2**62  # what an exact sum and its noise must stay below

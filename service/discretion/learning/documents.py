@@ -9,7 +9,7 @@ from fractions import Fraction
 from discretion import errors
 from discretion.learning.curator import Concentrated, Pure, Share, check_budget
 from discretion.learning.reader import Document, Object, open_object
-from discretion.learning.trajectories import Discrete, Schema, Vector
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.privacy import rho
 
 Labels = tuple[str, ...] | None

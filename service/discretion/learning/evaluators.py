@@ -9,7 +9,7 @@ from typing import Any, Final
 from discretion import errors
 from discretion.learning import fqe, fqe_vector, judgements, policy
 from discretion.learning.curator import Curator, Share, event_of
-from discretion.learning.trajectories import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema
 from discretion.privacy import events
 
 NAME: Final = fqe.NAME

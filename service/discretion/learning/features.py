@@ -29,18 +29,8 @@ from numpy.typing import NDArray
 from discretion import errors
 from discretion.learning import sums
 from discretion.learning import terms as languages
-from discretion.learning.trajectories import (
-    CONSTANT,
-    Block,
-    BoolArray,
-    Discrete,
-    FloatArray,
-    IntArray,
-    Schema,
-    Trajectories,
-    Vector,
-    is_finite,
-)
+from discretion.learning.schemas import CONSTANT, BoolArray, Discrete, FloatArray, IntArray, Schema, Vector, is_finite
+from discretion.learning.trajectories import Block, Trajectories
 
 BITS: Final = 16
 ONE: Final = 1 << BITS
@@ -237,6 +227,11 @@ class Blocks:
             mixed = self.rows(states[start : start + _CHUNK], ONE).T @ mixing.T
             psi[start : start + _CHUNK] = _shortened(sums.whole(mixed, _FAR))
         return psi
+
+    @property
+    def largest(self) -> int:
+        """Of the size of a coordinate of ψ."""
+        return math.ceil(ONE / math.sqrt(self.width)) if self.plain else ONE
 
     def rows(self, states: NDArray[np.generic], scale: float) -> FloatArray:  # (p, R)
         """The terms as they are, times `scale` and truncated."""

@@ -35,7 +35,8 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import sums
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded, Records
 from discretion.privacy import events
 
 ONE: Final = 1 << 20  # steps of the grid in a radius

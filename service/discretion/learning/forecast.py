@@ -18,7 +18,7 @@ from discretion.learning.features import Blocks
 from discretion.learning.learners import Parameters
 from discretion.learning.pae_prospects import Prospect
 from discretion.learning.reader import Document, Object, open_object
-from discretion.learning.trajectories import FloatArray, Schema
+from discretion.learning.schemas import FloatArray, Schema
 
 _LENGTH: Final = 0.5  # of a stay, in horizons, where nothing else is known
 _CUT_SHORT: Final = (

@@ -18,7 +18,7 @@ from discretion.learning import apvi, learners, rewards, terms, vapvi
 from discretion.learning import features as maps
 from discretion.learning.learners import Parameters
 from discretion.learning.reader import Document, Object, open_object
-from discretion.learning.trajectories import CONSTANT, Schema, Vector
+from discretion.learning.schemas import CONSTANT, Schema, Vector
 
 _TIGHT: Final = "tight"  # what a learner without a choice of calibration has
 

@@ -55,8 +55,8 @@ from discretion.learning.asking import Asker
 from discretion.learning.curator import Concentrated, Curator, Query, Share, check_budget
 from discretion.learning.judgements import Evaluation, Received
 from discretion.learning.occupancy import Counts, Estimate, MeanSizes
+from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema
 from discretion.learning.sums import Statistic
-from discretion.learning.trajectories import Discrete, FloatArray, IntArray, Schema
 
 NAME: Final = report.NAME
 # How wrong an occupancy may be as a share of it, whatever its own noise says. Calibrated, like the allowances below, so

@@ -44,8 +44,8 @@ from discretion.learning.asking import Asker
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget
 from discretion.learning.fqe import Parameters
 from discretion.learning.judgements import Evaluation, Received
-from discretion.learning.pooled import apart, group_of
-from discretion.learning.trajectories import FloatArray, Schema, Vector
+from discretion.learning.pooled_records import apart, group_of
+from discretion.learning.schemas import FloatArray, Schema, Vector
 from discretion.learning.transits import Behaviour, Judged, Value
 
 LIMIT: Final = 1.5  # of the sizes of a patient's visits, in their mean

@@ -18,7 +18,8 @@ from fractions import Fraction
 import numpy as np
 
 from discretion.learning import followed
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema
+from discretion.learning.schemas import FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,8 @@ import numpy as np
 from discretion.learning import features as maps
 from discretion.learning import sums
 from discretion.learning.pooled_values import StateValue
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema
+from discretion.learning.schemas import FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded
 from discretion.privacy import events
 
 _SHORT: Final = 1 - 2.0**-40  # so that a rounded root is never too long

@@ -24,7 +24,8 @@ import numpy as np
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning.regressions import GRID, LARGEST_TARGET, Regressed, Seen, check_fit, on_target_grid
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema
+from discretion.learning.schemas import FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded
 from discretion.learning.values import TableValue
 from discretion.privacy import events
 

@@ -14,7 +14,7 @@ import numpy as np
 from discretion.learning import asking, followed, outcomes, transit_outcomes
 from discretion.learning.asking import Asker
 from discretion.learning.curator import Answer, Concentrated
-from discretion.learning.trajectories import Schema
+from discretion.learning.schemas import Schema
 
 LEVEL: Final = 0.9
 QUANTILE: Final = 1.645  # of the normal distribution, for LEVEL

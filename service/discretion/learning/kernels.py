@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from discretion.learning import denoising, sums
 from discretion.learning.denoising import Noised
-from discretion.learning.trajectories import FloatArray, IntArray
+from discretion.learning.schemas import FloatArray, IntArray
 from discretion.privacy import events
 
 _LIKELY: Final = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # shares of a successor after other actions, grouped

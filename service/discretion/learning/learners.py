@@ -7,7 +7,7 @@ from discretion import errors
 from discretion.learning import apvi, apvi_stationary, evaluators, pae, vapvi, vapvi_stationary
 from discretion.learning.curator import Curator, Share
 from discretion.learning.policy import Policy
-from discretion.learning.trajectories import Schema
+from discretion.learning.schemas import Schema
 from discretion.privacy import events
 
 Parameters = (

@@ -22,7 +22,7 @@ import numpy as np
 
 from discretion.learning import followed, outcomes, potential
 from discretion.learning.asking import Asker, deviation, total_range
-from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray
 
 REACH: Final = 1.6  # a radius, in the expected length of a unit's vector
 # A unit's visits are taken up to a squared length L of their counts. Noise grows with √L, and what is left out of long

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 import numpy as np
 
 from discretion.learning import followed, horizon
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded
 
 EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in rewards' widths
 

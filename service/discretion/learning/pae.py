@@ -38,8 +38,8 @@ import numpy as np
 from discretion import errors
 from discretion.learning import checks, clipped, policy, rewards, shrinkage
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget, event_of
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
 from discretion.learning.sums import Statistic
-from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
 from discretion.privacy import events
 
 NAME: Final = "dp-pae"

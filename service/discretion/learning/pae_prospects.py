@@ -21,7 +21,7 @@ import numpy as np
 
 from discretion.learning import pae, shrinkage
 from discretion.learning.curator import Share, event_of
-from discretion.learning.trajectories import BoolArray, FloatArray, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, Schema
 
 DIFFERENCE: Final = 0.25
 _LIKELY: Final = 4  # times the evidence that is asked for: on average, so that chance rarely takes too much of it

@@ -21,7 +21,7 @@ from discretion import errors
 from discretion.learning import policy_tables, terms
 from discretion.learning.features import Bins, Blocks
 from discretion.learning.pooled_values import Score
-from discretion.learning.trajectories import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector, is_finite
+from discretion.learning.schemas import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector, is_finite
 from discretion.learning.values import LinearScore
 
 LEARNED: Final = policy_tables.LEARNED

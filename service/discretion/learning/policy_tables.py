@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import rfc8785
 
-from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray
 
 LEARNED: Final = "learned"
 FALLBACK: Final = "fallback"

@@ -16,21 +16,21 @@ up to a multiple of 2ˢ so that the sum of their squares fits 64 bits.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import sums
+from discretion.learning.pooled_records import Seen, seen_of
 from discretion.learning.pooled_values import StateValue, Value
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded
 from discretion.privacy import events
 
-_RECORDS: Final = 2**13  # whose features are looked at together: what bounds the memory
-_CHUNK: Final = 1024  # records evaluated at once: what fits the cache
+_RECORDS: Final = 2**15  # whose features are looked at together: what bounds the memory
+_CHUNK: Final = 4096  # records evaluated at once: what fits the cache
 _SUMMED: Final = 22  # bits of a unit's sums before they are mapped: multiples of 2⁻¹⁶ up to 2⁶
 UNIT: Final = 2**20  # steps of a shortened vector's grid in its radius
 _RESIDUAL: Final = 2**15  # steps of a residual's grid in its bound
@@ -40,136 +40,11 @@ _FAR: Final = 2.0**100  # of what is handed to the curator, so that no square le
 _MARGIN: Final = 1 - 2.0**-12  # so that truncation rarely lengthens a contribution beyond its bound
 
 
-def apart(schema: Schema) -> bool:
-    """Whether the horizon's records stand apart: what trajectories earn there, by their outcome, they earn at no other
-    step, so pooled over steps it would be lost or be taken for what a state always pays (see `horizon_vector`)."""
-    return schema.outcome and schema.horizon > 1
-
-
-def group_of(schema: Schema, groups: int) -> IntArray:  # (H,)
-    """The group of each step: as even as can be."""
-    return np.arange(schema.horizon) * groups // schema.horizon
-
-
-def _all_steps(steps: list[Records], name: str) -> NDArray[np.generic]:
-    return np.concatenate([getattr(records, name) for records in steps])
-
-
-def same_states(one: NDArray[np.generic], other: NDArray[np.generic]) -> BoolArray:  # (R, columns) each → (R,)
-    """What is missing in both is no difference, though no NaN equals another."""
-    return np.asarray(((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Seen:
-    """All records of some units, sorted by unit and then by cell (group of steps, action)."""
-
-    units: IntArray  # (R,) 0 … U−1
-    cells: IntArray  # (R,)
-    states: NDArray[np.generic]  # (R, columns)
-    rewards: FloatArray  # (R,) of [0, 1]
-    ended: BoolArray  # (R,)
-    following: IntArray  # (R,) the group of the next step
-    again: IntArray  # (R,) the record whose state the successor is, or −1
-    beyond: NDArray[np.generic]  # (N, columns) the successors of records that have −1 there
-    starts: IntArray  # (S,) where each run of one unit and cell begins
-    owner: IntArray  # (S,) whose it is
-    count: int  # U
-
-    @cached_property
-    def last(self) -> IntArray:  # (N,)
-        """The records whose successor is no other record's state."""
-        return np.flatnonzero(self.again < 0)
-
-    def pieces(self, at_once: int) -> Iterator["Seen"]:
-        """Whole units, not too many at a time."""
-        for first in range(0, self.count, at_once):
-            yield self._of(first, min(first + at_once, self.count))
-
-    def _of(self, first: int, last: int) -> "Seen":
-        low, high = np.searchsorted(self.units, (first, last))
-        runs = slice(*np.searchsorted(self.owner, (first, last)))
-        again = self.again[low:high]  # of the same unit
-        beyond = slice(*np.searchsorted(self.last, (low, high)))
-        return Seen(
-            self.units[low:high] - first,
-            self.cells[low:high],
-            self.states[low:high],
-            self.rewards[low:high],
-            self.ended[low:high],
-            self.following[low:high],
-            np.where(again < 0, -1, again - low),
-            self.beyond[beyond],
-            self.starts[runs] - low,
-            self.owner[runs] - first,
-            last - first,
-        )
-
-
-def seen_of(block: Bounded, schema: Schema, groups: int) -> Seen:
-    """Records without a known successor are left out: pooled over steps, the horizon is not like everyone's end."""
-    steps: list[Records] = []
-    for step in range(schema.horizon - apart(schema)):
-        records = block.records(step)
-        steps.append(records.only(records.known))
-    group, sizes = group_of(schema, groups), [len(records.rows) for records in steps]
-    group, later = group[: len(steps)], np.append(group[1:], group[-1])[: len(steps)]
-    rows = np.concatenate([records.rows for records in steps])
-    units, count = _numbered(block.positions, rows)
-    cells = np.repeat(group, sizes) * schema.actions + np.concatenate([records.actions for records in steps])
-    order = np.argsort(units * (groups * schema.actions) + cells, kind="stable")
-    units, cells = units[order], cells[order]
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (units[1:] != units[:-1]) | (cells[1:] != cells[:-1])
-    starts = np.flatnonzero(new)
-
-    again, beyond = _again(steps, len(block.positions), order)
-    return Seen(
-        units,
-        cells,
-        _all_steps(steps, "states")[order],
-        _all_steps(steps, "rewards")[order].astype(np.float64),
-        _all_steps(steps, "ended")[order].astype(np.bool_),
-        np.repeat(later, sizes)[order],
-        again,
-        beyond,
-        starts,
-        units[starts],
-        count,
-    )
-
-
-def _numbered(positions: IntArray, rows: IntArray) -> tuple[IntArray, int]:  # (B,), (R,) → (R,)
-    """The unit of each record, by position and without gaps, and how many there are."""
-    owner = np.unique(positions, return_inverse=True)[1]
-    present = np.zeros(len(positions), dtype=np.bool_)
-    present[owner[rows]] = True
-    return (np.cumsum(present) - 1)[owner[rows]], int(np.count_nonzero(present))
-
-
-def _again(steps: list[Records], trajectories: int, order: IntArray) -> tuple[IntArray, NDArray[np.generic]]:
-    """Most successors are the state of the trajectory's next record: their features need not be computed twice. Where
-    a trajectory has a record at the next step, it was not cut before, and what followed is the state of that record,
-    bit for bit (`Bounded.successor`). Then the successors of all others, in the same order."""
-    place, found, before = np.full(trajectories, -1), [], len(order)
-    for records in reversed(steps):
-        before -= len(records.rows)
-        found.append(place[records.rows])
-        place = np.full(trajectories, -1)
-        place[records.rows] = before + np.arange(len(records.rows))
-    found.reverse()
-    beyond = np.concatenate([records.successors[after < 0] for records, after in zip(steps, found, strict=True)])
-    following, rank = np.concatenate(found), np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    again = np.append(rank, -1)[following[order]]  # the last entry is nobody's
-    number = np.cumsum(following < 0) - 1
-    return again, beyond[number[order[again < 0]]]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class _Weighted:
-    """√w·ψ of each record, integers, and √w."""
+    """Records with √w·ψ, integers, and √w of each."""
 
+    seen: Seen
     psi: FloatArray  # (R, p)
     root: FloatArray  # (R,)
 
@@ -191,22 +66,29 @@ def _frobenius(psi: FloatArray, seen: Seen, shift: int, which: BoolArray | None 
     return square
 
 
-def _weighted(seen: Seen, psi: FloatArray, clip: Fraction, longest: int) -> _Weighted:
-    """Units shortened so that ‖M‖_F ≤ clip, checked in integers; `longest` is the most records a unit can have."""
+def _roots(seen: Seen, clip: Fraction, longest: int) -> FloatArray:  # (U,)
+    """√w of each unit so that ‖M‖_F ≤ clip, checked in integers; `longest` is the most records a unit can have."""
     shift = longest.bit_length() + 2
     limit = int(clip * 2 ** (2 * maps.BITS - shift)) ** 2
-    square = _frobenius(psi, seen, shift)
+    square = _frobenius(seen.here, seen, shift)
     over = square > limit
-    root = np.ones(seen.count)
+    root, shrink = np.ones(seen.count), _MARGIN
     root[over] = np.sqrt(np.sqrt(limit / square[over])) * _MARGIN
-    weighted, shrink = psi.copy() if over.any() else psi, _MARGIN
     while over.any():  # who is over now was over each time before, so how often is a unit's own matter
-        rows = np.flatnonzero(over[seen.units])
-        weighted[rows] = np.trunc(psi[rows] * root[seen.units[rows], None])
-        over = _frobenius(weighted, seen, shift, over) > limit
+        over = _frobenius(_shortened(seen, root), seen, shift, over) > limit
         root[over] *= shrink
         shrink = max(shrink * shrink, 0.5)
-    return _Weighted(weighted, root[seen.units])
+    return root
+
+
+def _shortened(seen: Seen, root: FloatArray) -> FloatArray:  # (U,) → (R, p)
+    """√w·ψ on the grid: the integers that are checked, and those that are summed."""
+    rows = np.flatnonzero((root != 1.0)[seen.units])
+    if not len(rows):
+        return seen.here
+    psi = seen.here.copy()
+    psi[rows] = np.trunc(psi[rows] * root[seen.units[rows], None])
+    return psi
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,22 +122,46 @@ class Pooled:
     def longest(self) -> int:
         return self.schema.horizon * self.schema.per_unit
 
-    def pieces(self, block: Bounded) -> Iterator[tuple[Seen, FloatArray]]:
-        for seen in seen_of(block, self.schema, self.groups).pieces(max(1, _RECORDS // self.longest)):
-            yield seen, np.ascontiguousarray(self.features.psi(seen.states))
+    def pieces(self, block: Bounded) -> Iterator[Seen]:
+        """The records of some units at a time, with the features of their states; remembered from one pass to the next
+        as far as there is room."""
+        key = ("features", self.features, self.groups)
+        if (known := block.recall(key)) is not None:
+            yield from (seen.opened() for seen in cast(list[Seen], known))
+            return
+        every = seen_of(block, self.schema, self.groups)
+        kept, keep = list[Seen](), block.reserve(every.size(self.features, self.cells))
+        for seen in every.pieces(max(1, _RECORDS // self.longest)):
+            mapped = seen.mapped(self.features)
+            if keep:
+                kept.append(mapped.packed(self.features, self.cells))
+            yield mapped
+        if keep:
+            block.remember(key, kept)
+
+    def weighted(self, block: Bounded) -> Iterator[_Weighted]:
+        """The same, each unit shortened as a whole. By how much is found once for all passes."""
+        key = ("roots", self.features, self.groups, self.clip)
+        known, found = cast(list[FloatArray] | None, block.recall(key)), list[FloatArray]()
+        for seen in self.pieces(block):
+            root = _roots(seen, self.clip, self.longest) if known is None else known[len(found)]
+            found.append(root)
+            yield _Weighted(seen, _shortened(seen, root), root[seen.units])
+        if known is None and block.reserve(sum(root.nbytes for root in found)):
+            block.remember(key, found)
 
     def check_potential(self, potential: StateValue | None) -> None:
         if potential is not None and potential.weights.shape != (self.features.width,):
             raise errors.InvalidParameter("The potential handed to the curator does not fit the feature map.")
 
-    def gains(self, seen: Seen, psi: FloatArray, potential: StateValue | None) -> FloatArray:  # (R,)
+    def gains(self, seen: Seen, potential: StateValue | None) -> FloatArray:  # (R,)
         """Rewards over their width, and what a potential rises by; the end is worth 0."""
         reward = seen.rewards - self.schema.idle
         if potential is None:
             return reward
-        here = potential.of(psi)
+        here = potential.of(seen.here)
         there = here[seen.again]
-        there[seen.last] = potential.of(self.features.psi(seen.beyond))
+        there[seen.last] = potential.of(seen.beyond)
         return np.asarray(reward + np.where(seen.ended, 0.0, there) - here)
 
     def finish(self, partial: IntArray) -> IntArray:
@@ -285,10 +191,9 @@ class Gram(Pooled):
         return np.zeros(self.shape, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for seen, psi in self.pieces(block):
-            weighted = _weighted(seen, psi, self.clip, self.longest)
+        for weighted in self.weighted(block):
             for cell in range(self.cells):
-                mine = weighted.psi[seen.cells == cell]
+                mine = weighted.psi[weighted.seen.cells == cell]
                 partial[cell] += sums.exact_product(mine, mine, maps.ONE, maps.ONE)
 
 
@@ -342,33 +247,33 @@ class Residuals(Pooled):
     def partial(self) -> IntArray:
         return np.zeros(self.shape, dtype=np.int64)
 
-    def _errors(self, seen: Seen, psi: FloatArray) -> FloatArray:  # (R,) within ±1
-        reward = self.gains(seen, psi, self.potential)
-        following, followed = self._following(seen, psi)
-        found = own = reward + self.discount * following - self._predicted(seen, psi)
+    def _errors(self, seen: Seen) -> FloatArray:  # (R,) within ±1
+        reward = self.gains(seen, self.potential)
+        following, followed = self._following(seen)
+        found = own = reward + self.discount * following - self._predicted(seen)
         for _ in range(_STEPS if self.trace else 0):  # where nothing is followed, nobody else's number is looked at
             found = own + np.where(followed, self.discount * self.trace * found[seen.again], 0.0)
         scaled = found / self.bound
         return np.minimum(np.maximum(np.where(np.isnan(scaled), 0.0, scaled), -1.0), 1.0)
 
-    def _following(self, seen: Seen, psi: FloatArray) -> tuple[FloatArray, BoolArray]:  # (R,) each
+    def _following(self, seen: Seen) -> tuple[FloatArray, BoolArray]:  # (R,) each
         """What the next state is worth, and whether the next recorded action is the one that makes it so."""
-        value, followed, known = np.zeros(len(psi)), np.zeros(len(psi), dtype=np.bool_), seen.again >= 0
-        rest, other = seen.last, self.features.psi(seen.beyond)
+        size, known, rest = len(seen.units), seen.again >= 0, seen.last
+        value, followed = np.zeros(size), np.zeros(size, dtype=np.bool_)
         for group, released in enumerate(self.values):
             rows = np.flatnonzero(known & (seen.following == group))
-            value[rows], best = _by_chunks(released, psi, seen.again[rows])
+            value[rows], best = _by_chunks(released, seen.here, seen.again[rows])
             followed[rows] = best == seen.cells[seen.again[rows]] % self.schema.actions
             few = np.flatnonzero(seen.following[rest] == group)
-            value[rest[few]], _ = _by_chunks(released, other, few)
+            value[rest[few]], _ = _by_chunks(released, seen.beyond, few)
         return np.where(seen.ended, 0.0, value), followed & ~seen.ended
 
-    def _predicted(self, seen: Seen, psi: FloatArray) -> FloatArray:  # (R,)
-        value = np.zeros(len(psi))
+    def _predicted(self, seen: Seen) -> FloatArray:  # (R,)
+        value = np.zeros(len(seen.units))
         for group, released in enumerate(self.values):
             for action in range(self.schema.actions):
                 rows = np.flatnonzero(seen.cells == group * self.schema.actions + action)
-                value[rows] = released.score.mean(psi[rows], action)
+                value[rows] = released.score.mean(seen.here[rows], action)
         return value
 
     def _mapped(self, summed: FloatArray, cells: IntArray) -> FloatArray:  # (S, p), integers
@@ -384,11 +289,11 @@ class Residuals(Pooled):
         return mapped * (1.0 / maps.ONE)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        for seen, psi in self.pieces(block):
+        for weighted in self.weighted(block):
+            seen = weighted.seen
             if not len(seen.starts):
                 continue
-            weighted = _weighted(seen, psi, self.clip, self.longest)
-            error = sums.whole(self._errors(seen, psi) * weighted.root * _RESIDUAL, _RESIDUAL)
+            error = sums.whole(self._errors(seen) * weighted.root * _RESIDUAL, _RESIDUAL)
             summed = np.add.reduceat(weighted.psi * error[:, None], seen.starts, axis=0)  # exact: integers below 2⁵³
             cells = seen.cells[seen.starts]
             mapped = np.nan_to_num(self._mapped(summed, cells) * (UNIT / self.radius))

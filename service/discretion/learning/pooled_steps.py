@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from discretion.learning.trajectories import FloatArray
+from discretion.learning.schemas import FloatArray
 
 _OWN: Final = 0.34  # of an action's Gram matrix is its own, the rest its share of all; above 1/3, rounds converge
 _FLOOR: Final = 0.35  # of the norm of the Gram matrix's noise: where eigenvalues end

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discretion.learning.features import ONE
-from discretion.learning.trajectories import BoolArray, FloatArray, IntArray
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray
 from discretion.learning.values import on_grid
 
 

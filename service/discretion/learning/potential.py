@@ -12,7 +12,7 @@ import numpy as np
 
 from discretion.learning import horizon
 from discretion.learning.asking import Asker, deviation
-from discretion.learning.trajectories import FloatArray
+from discretion.learning.schemas import FloatArray
 
 _CLEAR: Final = 2.0  # standard deviations of noise: fewer stays than so many are taken for as many
 _TINY: Final = 1e-300

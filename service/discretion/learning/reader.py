@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning.trajectories import FloatArray, is_finite
+from discretion.learning.schemas import FloatArray, is_finite
 
 Document = dict[str, Any]
 

@@ -21,7 +21,8 @@ import numpy as np
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import sums
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Records, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded, Records
 from discretion.learning.values import LinearDeviation, LinearValue, TableDeviation, TableValue
 from discretion.privacy import events
 

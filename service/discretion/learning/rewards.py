@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discretion import errors
-from discretion.learning.trajectories import Discrete, FloatArray, Schema
+from discretion.learning.schemas import Discrete, FloatArray, Schema
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from discretion.learning.clipped import EDGES, PER_OCTAVE
-from discretion.learning.trajectories import BoolArray, FloatArray
+from discretion.learning.schemas import BoolArray, FloatArray
 
 MANY: Final = 200  # actions beyond which nothing is pooled over states: it would take too long
 _CERTAIN: Final = 12.0  # deviations above zero from which a count is taken as it is

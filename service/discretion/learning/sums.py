@@ -17,7 +17,8 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema, Trajectories
+from discretion.learning.schemas import FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded, Trajectories
 
 _EXACT: Final = 53  # bits of an integer that float64 holds exactly
 _SHORTER: Final = 1 - 2.0**-16
@@ -136,7 +137,8 @@ class _Blocks:
 def whole(values: FloatArray, most: float) -> FloatArray:
     """Integers of at most that size, truncated toward zero. What a learner hands in may divide by zero or be no number;
     what is summed never is: a NaN would become −2⁶³, and a patient's record would show without noise."""
-    found = np.trunc(np.clip(np.asarray(values, dtype=np.float64), -most, most))
+    found = np.clip(np.asarray(values, dtype=np.float64), -most, most)
+    np.trunc(found, out=found)
     np.copyto(found, 0.0, where=np.isnan(found))
     return found
 
@@ -156,7 +158,8 @@ def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  #
 def shortened_columns(entries: FloatArray, one: int) -> FloatArray:  # (R, B), integers
     """The same where each owner has a column."""
     factors = np.minimum(1.0, one / np.maximum(np.sqrt(squared_columns(entries)), 1.0))
-    short = np.trunc(entries * factors)
+    short = entries * factors
+    np.trunc(short, out=short)
     while len(over := np.flatnonzero(squared_columns(short) > float(one) ** 2)):
         short[:, over] = np.trunc(short[:, over] * _SHORTER)
     return short

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import errors
-from discretion.learning.trajectories import CONSTANT, FloatArray, Vector, is_finite
+from discretion.learning.schemas import CONSTANT, FloatArray, Vector, is_finite
 
 _MOST_FACTORS: Final = 8  # of a product
 _TURNS: Final = 1000.0  # of a cosine over the declared bounds, beyond which it is noise

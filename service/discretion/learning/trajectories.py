@@ -1,7 +1,7 @@
-"""Trajectories as the learners' boundary sees them: public schema, blocks of whole units, bounded records.
+"""Trajectories as the learners' boundary sees them: blocks of whole units, bounded records.
 
-The *unit* of privacy is one patient. A unit has a stored position in 0 … n−1 and at most m trajectories. Everything
-in `Schema` is public and declared beforehand; nothing of it is ever read off the data.
+The *unit* of privacy is one patient. A unit has a stored position in 0 … n−1 and at most m trajectories, as the public
+schema says.
 
 A record is what one trajectory did at one step: state, action, reward, successor. `Bounded` hands records out clipped
 and complete: what lies outside the schema contributes nothing, silently, because an error that depends on a record
@@ -12,179 +12,27 @@ contain 0. A trajectory that ended earns r = 0 from then on, so the end is a sta
 """
 
 import copy
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Final, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion import errors
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-AnyIntArray = NDArray[np.integer]
+from discretion.learning.schemas import AnyIntArray, BoolArray, Discrete, FloatArray, IntArray, Schema, check_units
 
 _T = TypeVar("_T")
+_N = TypeVar("_N", bound=np.generic)
 
 ENDED: Final = 0  # the last recorded step was the trajectory's own end
 CUT_BEFORE: Final = 1  # recording stopped, and the state after the last step is known
 CUT: Final = 2  # recording stopped, and what followed is unknown
 
 UNKNOWN: Final = -1  # a successor nobody recorded
+EVERY: Final = slice(None)  # step
 
-MAX_HORIZON: Final = 10_000
-MAX_STATES: Final = 10_000_000
-MAX_ACTIONS: Final = 100_000
-MAX_COLUMNS: Final = 1_000
-MAX_UNITS: Final = 10**10
-MAX_PER_UNIT: Final = 10_000
-MAX_BOUND: Final = 1e100
-
-_PIECE: Final = 2**18  # records that are looked at together
-_MOST_REWARDS: Final = 1e9  # that a total may be worth; there are at most MAX_HORIZON
-
-CONSTANT: Final = "1"  # the term of a feature map that is always 1
-
-
-def is_finite(value: object) -> bool:
-    """Whether this is a number that float64 can hold; integers of any length may come from JSON."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _whole(value: object, name: str, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise errors.InvalidSchema(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
-
-
-def _interval(bounds: tuple[float, float], name: str) -> None:
-    pair = isinstance(bounds, tuple | list) and len(bounds) == 2
-    if not pair or not all(map(is_finite, bounds)) or not float(bounds[0]) < float(bounds[1]):
-        raise errors.InvalidSchema(f"{name} must be two finite numbers, the lower first.")
-    if max(map(abs, bounds)) > MAX_BOUND:
-        raise errors.InvalidSchema(f"{name} is too wide to compute with; scale it to at most {MAX_BOUND:g}.")
-
-
-@dataclass(frozen=True)
-class Discrete:
-    """States 0 … count−1."""
-
-    count: int
-
-    def __post_init__(self) -> None:
-        _whole(self.count, "The number of states", 1, MAX_STATES)
-
-
-@dataclass(frozen=True)
-class Vector:
-    """States that are vectors of named, bounded numbers; those of the columns in `missing` may be missing (NaN)."""
-
-    columns: tuple[str, ...]
-    bounds: tuple[tuple[float, float], ...]
-    missing: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.columns, tuple) or not isinstance(self.bounds, tuple):
-            raise errors.InvalidSchema("State columns and their bounds must be given as tuples.")
-        _whole(len(self.columns), "The number of state columns", 1, MAX_COLUMNS)
-        if len(set(self.columns)) != len(self.columns) or not all(isinstance(c, str) and c for c in self.columns):
-            raise errors.InvalidSchema("State columns need names, each of them once.")
-        if CONSTANT in self.columns:
-            raise errors.InvalidSchema(f"No state column can be named {CONSTANT!r}: that stands for the constant.")
-        if len(self.bounds) != len(self.columns):
-            raise errors.InvalidSchema(
-                f"{len(self.columns)} state columns need as many bounds, not {len(self.bounds)}."
-            )
-        for column, bounds in zip(self.columns, self.bounds, strict=True):
-            _interval(bounds, f"The bounds of state column {column!r}")
-        named = isinstance(self.missing, tuple) and all(column in self.columns for column in self.missing)
-        if not named or len(set(self.missing)) != len(self.missing):
-            raise errors.InvalidSchema("Columns that may be missing must be state columns, each of them once.")
-        if len(self.missing) == len(self.columns):
-            raise errors.InvalidSchema("At least one state column must always have a value, or no state is known.")
-        # Whole numbers beyond 2⁵³ would be compared exactly and computed with otherwise.
-        object.__setattr__(self, "bounds", tuple((float(low), float(high)) for low, high in self.bounds))
-
-    @cached_property
-    def low(self) -> FloatArray:
-        return np.array([b[0] for b in self.bounds], dtype=np.float64)
-
-    @cached_property
-    def high(self) -> FloatArray:
-        return np.array([b[1] for b in self.bounds], dtype=np.float64)
-
-    @cached_property
-    def complete(self) -> BoolArray:
-        """Which columns must have a value for a record to count."""
-        return np.array([column not in self.missing for column in self.columns], dtype=np.bool_)
-
-
-@dataclass(frozen=True)
-class Schema:
-    """What is public about a dataset besides its number of units."""
-
-    horizon: int
-    states: Discrete | Vector
-    actions: int
-    reward: tuple[float, float] = (0.0, 1.0)
-    total: tuple[float, float] | None = None  # a public bound on a trajectory's total reward
-    per_unit: int = 1  # m, the most trajectories one unit may have
-    outcome: bool = False  # a trajectory earns once, in its last record
-
-    def __post_init__(self) -> None:
-        _whole(self.horizon, "The horizon", 1, MAX_HORIZON)
-        if not isinstance(self.states, Discrete | Vector):
-            raise errors.InvalidSchema("The states must be declared as Discrete or Vector.")
-        _whole(self.actions, "The number of actions", 1, MAX_ACTIONS)
-        _whole(self.per_unit, "The most trajectories of a unit", 1, MAX_PER_UNIT)
-        _interval(self.reward, "The reward range")
-        if self.width < 1 / MAX_BOUND:
-            raise errors.InvalidSchema(
-                f"The reward range is too narrow to compute with; scale it above {1 / MAX_BOUND:g}."
-            )
-        if self.total is not None:
-            _interval(self.total, "The range of a trajectory's total reward")
-            if not self.total[0] <= 0.0 <= self.total[1]:
-                raise errors.InvalidSchema("The range of a trajectory's total reward must contain 0, where it starts.")
-            if max(map(abs, self.total)) / self.width > _MOST_REWARDS:
-                raise errors.InvalidSchema(
-                    "The range of a trajectory's total reward is far wider than all its rewards."
-                )
-
-    @property
-    def low(self) -> float:
-        return min(float(self.reward[0]), 0.0)
-
-    @property
-    def width(self) -> float:
-        return max(float(self.reward[1]), 0.0) - self.low
-
-    @property
-    def idle(self) -> float:
-        """The scaled reward of a step after the end, where r = 0."""
-        return -self.low / self.width
-
-    def scaled(self, reward: FloatArray) -> FloatArray:
-        return (reward - self.low) / self.width
-
-    @property
-    def count(self) -> int:
-        """The number of discrete states."""
-        if isinstance(self.states, Discrete):
-            return self.states.count
-        raise errors.InvalidParameter("Counting needs discrete states; bin the columns of a vector state first.")
-
-
-def check_units(units: int) -> None:
-    _whole(units, "The number of units", 1, MAX_UNITS)
+_PIECE: Final = 2**19  # records that are looked at together
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,12 +70,23 @@ class Block:
             raise ValueError("The arrays of a block hold other things than integers and float64 numbers.")
 
 
+class Memory(Protocol):
+    """What stays from one pass to the next of what was computed of a block, as far as there is room."""
+
+    def reserve(self, size: int) -> bool:
+        """Whether so many bytes may be remembered, which are then taken."""
+
+    def remember(self, key: Hashable, value: object) -> None: ...
+    def recall(self, key: Hashable) -> object | None: ...
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Stored:
     """A block that is read when it is needed, by whoever needs it, with or without rewards; its span is public."""
 
     span: tuple[int, int]
     read: Callable[[bool], Block]
+    memory: "Memory | None" = None
 
 
 @runtime_checkable
@@ -272,8 +131,10 @@ class Trajectories:
             covered = max(covered, end)
 
     def _bounded(self, block: Block | Stored, start: int, end: int, rewards: bool) -> "Bounded":
-        held = block.read(rewards) if isinstance(block, Stored) else block
-        return Bounded(self.schema, held, start, end, self.first)
+        if isinstance(block, Stored):
+            memory = block.memory if rewards else None  # what was computed without them is not for everybody
+            return Bounded(self.schema, partial(block.read, rewards), start, end, self.first, memory)
+        return Bounded(self.schema, block, start, end, self.first)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -296,24 +157,62 @@ class Records:
 class Bounded:
     """A block as the curator reads it: total, silent, and one unit at a time."""
 
-    def __init__(self, schema: Schema, block: Block, start: int, end: int, first: int = 0) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        block: Block | Callable[[], Block],  # read when something of it is needed
+        start: int,
+        end: int,
+        first: int = 0,
+        memory: Memory | None = None,
+    ) -> None:
         """Only units at positions start … end−1 count, which are public; position 0 is stored as `first`."""
-        if len(block.actions) != schema.horizon:
-            raise ValueError("The block is padded to another horizon.")
         self.schema = schema
-        self._block = block
+        self._source, self._span, self._memory = block, (start, end, first), memory
         self._found: dict[tuple[object, ...], object] = {}
-        self._position = np.asarray(block.units, dtype=np.int64) - first
-        self._admitted = self.part(start, end) & (_rank(self._position) < schema.per_unit)
-        self._lengths = np.clip(block.lengths, 0, schema.horizon)
-        self._prices = None if block.prices is None else self._in_range(block.prices)
-        self._scaled_prices = None if self._prices is None else self._scaled(self._prices)
+        if isinstance(block, Block):
+            self._read()
+
+    @property
+    def _block(self) -> Block:
+        return self.once(("block",), self._read)
+
+    def _read(self) -> Block:
+        block = self._source if isinstance(self._source, Block) else self._source()
+        if len(block.actions) != self.schema.horizon:
+            raise ValueError("The block is padded to another horizon.")
+        return block
+
+    @property
+    def positions(self) -> IntArray:  # (B,)
+        """The stored position of each trajectory's unit."""
+        return self.once(("positions",), lambda: np.asarray(self._block.units, dtype=np.int64) - self._span[2])
+
+    @property
+    def _admitted(self) -> BoolArray:  # (B,)
+        start, end, _ = self._span
+        return self.once(("admitted",), lambda: self.part(start, end) & (_rank(self.positions) < self.schema.per_unit))
+
+    @property
+    def _lengths(self) -> AnyIntArray:  # (B,)
+        return self.once(("lengths",), lambda: np.clip(self._block.lengths, 0, self.schema.horizon))
+
+    @property
+    def _prices(self) -> FloatArray | None:
+        prices = self._block.prices
+        return self.once(("prices",), lambda: None if prices is None else self._in_range(prices))
+
+    @property
+    def _scaled_prices(self) -> FloatArray | None:
+        prices = self._prices
+        return self.once(("scaled prices",), lambda: None if prices is None else self._scaled(prices))
 
     def pieces(self) -> Iterator["Bounded"]:
         """The same, some trajectories at a time, so that what is computed of them stays in the processor's cache. Which
         of them count was decided for the whole block. Where a unit may have several, they stay together."""
-        size, length = len(self._lengths), max(1, _PIECE // self.schema.horizon)
-        if self.schema.per_unit > 1 or not isinstance(self.schema.states, Discrete) or size <= length:
+        length = max(1, _PIECE // self.schema.horizon)
+        together = self.schema.per_unit > 1 or not isinstance(self.schema.states, Discrete)
+        if together or (size := len(self._lengths)) <= length:
             yield self
             return
         for start in range(0, size, length):
@@ -321,11 +220,17 @@ class Bounded:
 
     def _piece(self, which: slice) -> "Bounded":
         piece, block = copy.copy(self), self._block
+        piece._memory = None  # which is the whole block's
         by_step = {name: getattr(block, name)[:, which] for name in ("states", "actions", "rewards")}
         whole = {name: getattr(block, name)[which] for name in ("units", "lengths", "endings", "final")}
-        piece._block, piece._found = replace(block, **by_step, **whole), {}
-        for name in ("_position", "_admitted", "_lengths"):
-            setattr(piece, name, getattr(self, name)[which])
+        piece._found = {
+            ("block",): replace(block, **by_step, **whole),
+            ("positions",): self.positions[which],
+            ("admitted",): self._admitted[which],
+            ("lengths",): self._lengths[which],
+            ("prices",): self._prices,
+            ("scaled prices",): self._scaled_prices,
+        }
         return piece
 
     def once(self, key: tuple[object, ...], compute: Callable[[], _T]) -> _T:
@@ -334,14 +239,20 @@ class Bounded:
             self._found[key] = compute()
         return cast(_T, self._found[key])
 
-    @property
-    def positions(self) -> IntArray:  # (B,)
-        """The stored position of each trajectory's unit."""
-        return self._position
+    def reserve(self, size: int) -> bool:
+        """Whether there is room to `remember` so many bytes until a later pass; if so, it is taken."""
+        return self._memory is not None and self._memory.reserve(size)
+
+    def remember(self, key: Hashable, value: object) -> None:
+        if self._memory is not None:
+            self._memory.remember((self._span, key), value)
+
+    def recall(self, key: Hashable) -> object | None:
+        return None if self._memory is None else self._memory.recall((self._span, key))
 
     def part(self, low: int, high: int) -> BoolArray:
         """Which trajectories belong to units at positions low … high−1."""
-        return (self._position >= low) & (self._position < high)
+        return (self.positions >= low) & (self.positions < high)
 
     def _in_range(self, rewards: NDArray[np.generic]) -> FloatArray:
         raw = np.asarray(rewards, dtype=np.float64)
@@ -352,14 +263,24 @@ class Bounded:
     def _scaled(self, rewards: FloatArray) -> FloatArray:
         return np.minimum(np.maximum(self.schema.scaled(rewards), 0.0), 1.0)
 
-    def _clipped(self, step: int) -> FloatArray:  # (B,)
-        raw = self._block.rewards[step]
-        rewards = self._in_range(raw) if self._prices is None else self._prices.take(raw)
-        return np.where(self._lengths > step, rewards, 0.0)
+    def _clipped(self, step: int | slice) -> FloatArray:  # (B,) or (H, B)
+        prices = self._prices
+        rewards = self._in_range(self._block.rewards[step]) if prices is None else self._looked_up(prices, step)
+        return np.where(self._before_end(step), rewards, 0.0)
 
-    @cached_property
+    def _looked_up(self, prices: NDArray[_N], step: int | slice) -> NDArray[_N]:
+        return prices.take(cast(IntArray, self._block.rewards[step]))
+
+    def _before_end(self, step: int | slice) -> BoolArray:  # (B,) or (H, B)
+        steps = np.arange(self.schema.horizon, dtype=self._lengths.dtype)[step]
+        return np.asarray(self._lengths > (steps[:, None] if steps.ndim else steps))
+
+    @property
     def _within_total(self) -> FloatArray:  # (H, B)
         """Rewards cut where a trajectory's running total would leave its range."""
+        return self.once(("within total",), self._cut)
+
+    def _cut(self) -> FloatArray:
         low, high = self.schema.total or (0.0, 0.0)
         total = np.zeros(len(self._lengths))
         rewards = np.empty((self.schema.horizon, len(total)))
@@ -368,13 +289,19 @@ class Bounded:
             rewards[step], total = following - total, following
         return rewards
 
-    def rewards(self, step: int) -> FloatArray:  # (B,)
-        """Scaled to [0, 1], of every trajectory, whether or not its record counts."""
+    def rewards(self, step: int | slice) -> FloatArray:  # (B,) or (H, B)
+        """Scaled to [0, 1], of every trajectory at a step or several, whether or not its record counts."""
         if self.schema.total is not None:
             return self._scaled(self._within_total[step])
         if self._scaled_prices is None:
             return self._scaled(self._clipped(step))
-        return np.where(self._lengths > step, self._scaled_prices.take(self._block.rewards[step]), self.schema.idle)
+        return np.where(self._before_end(step), self._looked_up(self._scaled_prices, step), self.schema.idle)
+
+    def of_rewards(self, function: Callable[[FloatArray], NDArray[_N]]) -> NDArray[_N]:  # (H, B)
+        """An elementwise function of the scaled rewards, where records count. If few rewards differ, it is computed of
+        these."""
+        prices = self._scaled_prices if self.schema.total is None else None
+        return function(self.rewards(EVERY)) if prices is None else self._looked_up(function(prices), EVERY)
 
     def _inside(self, states: NDArray[np.generic]) -> BoolArray:
         if isinstance(self.schema.states, Discrete):
@@ -392,10 +319,22 @@ class Bounded:
         known = ended | (self._inside(successor) & (~last | (np.asarray(block.endings) == CUT_BEFORE)))
         return successor, ended, known
 
-    def seen(self, step: int) -> tuple[NDArray[np.generic], AnyIntArray, BoolArray]:
-        """State and action of every trajectory at a step (from 0), and whether they lie inside the schema."""
+    def successors(self) -> tuple[NDArray[np.generic], BoolArray, BoolArray]:  # (H, B) each
+        """The same of all steps, of discrete states: only one step of a trajectory is its last."""
+        block, columns = self._block, np.flatnonzero(self._lengths > 0)
+        last, endings = (self._lengths[columns] - 1, columns), np.asarray(block.endings)[columns]
+        successors = np.concatenate([block.states[1:], np.asarray(block.final)[None]])
+        successors[last] = block.final[columns]
+        ended, known = np.zeros(successors.shape, np.bool_), self._inside(successors)
+        ended[last] = endings == ENDED
+        known[last] = (endings == ENDED) | (known[last] & (endings == CUT_BEFORE))
+        return successors, ended, known
+
+    def seen(self, step: int | slice) -> tuple[NDArray[np.generic], AnyIntArray, BoolArray]:
+        """State and action of every trajectory at a step (from 0), or at several, and whether they lie inside the
+        schema."""
         states, actions = self._block.states[step], self._block.actions[step]
-        counts = self._admitted & (self._lengths > step)
+        counts = self._admitted & self._before_end(step)
         counts &= (actions >= 0) & (actions < self.schema.actions) & self._inside(states)
         return states, actions, counts
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from discretion.learning import features as maps
 from discretion.learning import followed, sums, transits
-from discretion.learning.pooled import group_of
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray
+from discretion.learning.pooled_records import group_of
+from discretion.learning.schemas import FloatArray, IntArray
+from discretion.learning.trajectories import Bounded
 from discretion.learning.transits import MOST, ONE
 from discretion.learning.values import on_grid
 

@@ -12,7 +12,7 @@ import numpy as np
 from discretion.learning import denoising, followed, occupancy, outcomes, potential
 from discretion.learning.asking import Asker, deviation
 from discretion.learning.occupancy import Counts, Estimate, MeanSizes
-from discretion.learning.trajectories import FloatArray, IntArray
+from discretion.learning.schemas import FloatArray, IntArray
 
 _TINY: Final = 1e-300
 

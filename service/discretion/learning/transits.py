@@ -31,9 +31,10 @@ from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import followed, sums
 from discretion.learning.policy import Policy
-from discretion.learning.pooled import apart, group_of, same_states
+from discretion.learning.pooled_records import apart, group_of, same_states
 from discretion.learning.pooled_values import StateValue
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, IntArray, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.trajectories import Bounded
 from discretion.learning.values import on_grid
 
 ONE: Final = followed.ONE

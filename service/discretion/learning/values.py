@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discretion.learning.features import BITS, ONE
-from discretion.learning.trajectories import FloatArray, IntArray
+from discretion.learning.schemas import FloatArray, IntArray
 
 _LARGEST = 2.0**900  # of a factor, so that no power of two here leaves the range of float64
 

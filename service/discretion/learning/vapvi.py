@@ -46,7 +46,7 @@ from discretion.learning import features as maps
 from discretion.learning.curator import Curator, Pure, Query, Share, check_budget, event_of
 from discretion.learning.joint import Endings, Joint
 from discretion.learning.regressions import Deviation, Gram, Moment
-from discretion.learning.trajectories import Schema
+from discretion.learning.schemas import Schema
 from discretion.privacy import events
 
 NAME: Final = "dp-vapvi"

@@ -36,7 +36,7 @@ import numpy as np
 from discretion.learning import features as maps
 from discretion.learning import policy, rewards, whitening
 from discretion.learning.curator import Answer
-from discretion.learning.trajectories import BoolArray, FloatArray, IntArray, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
 from discretion.learning.values import TableDeviation, TableValue
 
 # The next six were chosen on problems that are not reported. λ = 1 means a prediction of 0 ± 0.22 before the data.

@@ -22,7 +22,7 @@ from discretion.learning import features as maps
 from discretion.learning import policy, rewards
 from discretion.learning.curator import Answer
 from discretion.learning.regressions import Deviation, Value
-from discretion.learning.trajectories import FloatArray, Schema
+from discretion.learning.schemas import FloatArray, Schema
 from discretion.learning.values import (
     LinearDeviation,
     LinearScore,

@@ -55,12 +55,12 @@ from typing import Any, Final
 import numpy as np
 
 from discretion import errors
-from discretion.learning import averages, checks, horizon_vector, policy, pooled, vapvi, whereabouts
+from discretion.learning import averages, checks, horizon_vector, policy, pooled, pooled_records, vapvi, whereabouts
 from discretion.learning import features as maps
 from discretion.learning.curator import Answer, Concentrated, Curator, Query, Share, check_budget, event_of
 from discretion.learning.pooled_steps import Steps
 from discretion.learning.pooled_values import Score, StateValue, Value
-from discretion.learning.trajectories import FloatArray, Schema, Vector
+from discretion.learning.schemas import FloatArray, Schema, Vector
 from discretion.privacy import events
 
 NAME: Final = vapvi.NAME
@@ -128,7 +128,7 @@ def check(schema: Schema, parameters: Parameters) -> None:
     maps.check(parameters.features, schema)
     if parameters.time_groups > schema.horizon:
         raise errors.InvalidParameter(f"time_groups can be at most the {schema.horizon} steps of the horizon.")
-    if pooled.apart(schema) and 2 * parameters.time_groups > max(schema.horizon, 2):
+    if pooled_records.apart(schema) and 2 * parameters.time_groups > max(schema.horizon, 2):
         raise errors.InvalidParameter(
             f"With outcomes, time_groups can be at most {max(schema.horizon // 2, 1)}: the last step has no dynamics, "
             "so its group needs another step."
@@ -175,7 +175,7 @@ def queries(schema: Schema, units: int, privacy: Share, parameters: Parameters) 
         privacy = privacy.part(1 - looking)
     averaging, gram, residuals = (privacy.part(Fraction(share, sum(shares))) for share in shares)
     first = [Query(averages.RewardsAndEnds(schema), averaging)]
-    if pooled.apart(schema):
+    if pooled_records.apart(schema):
         first = [
             Query(horizon_vector.Outcomes(schema, parameters.features), residuals.part(_OUTCOMES)),
             Query(averages.GainsAndEnds(schema, *shared), averaging),
@@ -233,7 +233,7 @@ def learn(curator: Curator, privacy: Share, parameters: Parameters) -> policy.Po
         found = _narrowed(curator, planned.pop(0), parameters.features)
         parameters = replace(parameters, features=found)
         planned = [_with(query, features=found) if hasattr(query.statistic, "features") else query for query in planned]
-    potential = _potential(curator, planned.pop(0), parameters) if pooled.apart(curator.schema) else None
+    potential = _potential(curator, planned.pop(0), parameters) if pooled_records.apart(curator.schema) else None
     averaging, covering, *rounds = planned
     if potential is not None:
         averaging = _with(averaging, potential=potential)
@@ -381,7 +381,7 @@ def _stands_out(total: FloatArray, variance: float) -> bool:
 def _possible(schema: Schema) -> tuple[float, float]:
     """Between what the rest of a stay can earn, over the width of the rewards' range: a reward at every step, and by no
     more than what totals may differ by."""
-    if pooled.apart(schema):  # what the outcome can differ from what was expected by
+    if pooled_records.apart(schema):  # what the outcome can differ from what was expected by
         return -1.0, 1.0
     low, high = schema.horizon * schema.low, schema.horizon * (schema.low + schema.width)
     apart = high - low if schema.total is None else schema.total[1] - schema.total[0]

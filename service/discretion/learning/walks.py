@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.learning.trajectories import BoolArray, Bounded, FloatArray, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, Schema
+from discretion.learning.trajectories import EVERY, Bounded
 
 Cells = NDArray[np.signedinteger[Any]]
 Steps = NDArray[np.unsignedinteger[Any]]
@@ -35,13 +36,11 @@ def cells(block: Bounded) -> Cells:  # (H, B)
 
 def _cells(block: Bounded) -> Cells:
     schema, outside = block.schema, nowhere(block.schema)
-    found = np.empty((schema.horizon, len(block.positions)), kind(outside))
-    for step, here in enumerate(found):
-        states, actions, counts = block.seen(step)
-        np.copyto(here, states, casting="unsafe")
-        here *= here.dtype.type(schema.actions)
-        np.add(here, actions, out=here, casting="unsafe")
-        np.copyto(here, outside, where=~counts)
+    states, actions, counts = block.seen(EVERY)
+    found = states.astype(kind(outside))
+    found *= found.dtype.type(schema.actions)
+    np.add(found, actions, out=found, casting="unsafe")
+    np.copyto(found, outside, where=~counts)
     return found
 
 
@@ -56,14 +55,10 @@ def following(block: Bounded) -> Following:
 
 
 def _following(block: Bounded) -> Following:
-    schema, shape = block.schema, (block.schema.horizon, len(block.positions))
-    found = Following(np.empty(shape, kind(schema.count)), np.empty(shape, np.bool_))
-    for step in range(schema.horizon):
-        states, ended, known = block.successor(step)
-        np.copyto(found.states[step], states, casting="unsafe")
-        np.copyto(found.states[step], schema.count, where=ended | ~known)
-        found.known[step] = known
-    return found
+    successors, ended, known = block.successors()
+    states = successors.astype(kind(block.schema.count))
+    np.copyto(states, block.schema.count, where=ended | ~known)
+    return Following(states, known)
 
 
 def known(block: Bounded) -> Cells:  # (H, B)
@@ -80,15 +75,16 @@ def _known(block: Bounded) -> Cells:
 def back(numbers: Cells) -> Steps:  # (H, B) → (H, B)
     """How many steps before each one the trajectory first had the same number; 0 where it had it never before.
 
-    Products and maxima of whole arrays are several times as fast as a choice by a mask.
+    Products and maxima of whole arrays are several times as fast as a choice by a mask; and few large steps leave the
+    interpreter to other threads, which many small ones do not.
     """
     if len(numbers) > _COMPARED:
         return _back_by_sorting(numbers)
-    found, away = np.zeros(numbers.shape, np.uint8), np.empty(numbers.shape[1], np.uint8)
-    for step, here in enumerate(numbers):
-        for before in range(step):
-            np.multiply((numbers[before] == here).view(np.uint8), np.uint8(step - before), out=away)
-            np.maximum(found[step], away, out=found[step])
+    found, away = np.zeros(numbers.shape, np.uint8), np.arange(len(numbers), 0, -1).astype(np.uint8)[:, None]
+    for step in range(1, len(numbers)):
+        same = (numbers[:step] == numbers[step]).view(np.uint8)
+        same *= away[len(numbers) - step :]
+        np.max(same, axis=0, out=found[step])
     return found
 
 

@@ -12,7 +12,7 @@ from discretion.learning import occupancy
 from discretion.learning.asking import Asker
 from discretion.learning.occupancy import Counts, Estimate
 from discretion.learning.potential import Potential
-from discretion.learning.trajectories import FloatArray, IntArray
+from discretion.learning.schemas import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,9 @@ import numpy as np
 
 from discretion.learning import features as maps
 from discretion.learning import pooled
-from discretion.learning.trajectories import Bounded, FloatArray, IntArray, Schema, Vector
+from discretion.learning.pooled_records import seen_of
+from discretion.learning.schemas import FloatArray, IntArray, Schema, Vector
+from discretion.learning.trajectories import Bounded
 from discretion.privacy import events
 
 _FEWEST, _MOST = 8, 32  # parts: with fewer, hardly any range could be told from the bounds
@@ -86,10 +88,10 @@ class Whereabouts:
         return np.zeros(self.shape, dtype=np.int64)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        seen = pooled.seen_of(block, self.schema, 1)
+        seen = seen_of(block, self.schema, 1)
         records = np.maximum(np.bincount(seen.units, minlength=seen.count), 1)
         for column, (low, high) in enumerate(self.vector.bounds):
-            values = np.asarray(seen.states[:, column], dtype=np.float64)
+            values = np.asarray(seen.here[:, column], dtype=np.float64)
             known = np.flatnonzero(~np.isnan(values))
             place = np.floor((values[known] - low) / (high - low) * self.parts)
             place = np.minimum(np.maximum(place, 0.0), self.parts - 1.0).astype(np.int64)

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from discretion.learning import features as maps
-from discretion.learning.trajectories import FloatArray
+from discretion.learning.schemas import FloatArray
 
 _NEGLIGIBLE: Final = 2.0**-10  # a direction in which no (s, a) stands out by this part of the longest is none
 _ROUNDS: Final = 100

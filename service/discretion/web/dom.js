@@ -30,9 +30,9 @@ function present(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map(bound);
 }
 
-// "ρ = 0.5" does not end one line and begin the next.
+// "ρ = 0.5" and "S = 24" do not end one line and begin the next.
 function bound(child) {
-  return typeof child === "string" ? child.replace(/([ρεδ]) = (?=[0-9])/g, "$1\u00a0=\u00a0") : child;
+  return typeof child === "string" ? child.replace(/([ρεδ]|\b[nSAH]) = (?=[0-9])/g, "$1\u00a0=\u00a0") : child;
 }
 
 let numbered = 0;

@@ -86,9 +86,14 @@ export function downloads(release) {
     button("Download the public keys", () => download(file.keys, release.keys)));
 }
 
+// A browser ends a line after any hyphen, and what is then read is another command.
+function unbroken(line) {
+  return line.split(" ").flatMap((word, place) => [place ? " " : null, h("span", {}, word)]);
+}
+
 // To be typed where the downloaded files lie.
 export function commands(...lines) {
-  return h("div", { class: "commands" }, lines.map((line) => copied(line)));
+  return h("div", { class: "commands" }, lines.map((line) => copied(line, unbroken(line))));
 }
 
 export function verifyCommand(release, ...more) {

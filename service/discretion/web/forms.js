@@ -73,6 +73,8 @@ export function mark(field, reason) {
   field.setAttribute("aria-invalid", "true");
   described(field, [...before, id]);
   place.append(h("p", { class: "fault", id }, reason));
+  // Whoever mends it need not be told any longer; whether it is right now is found out when it is sent.
+  for (const change of ["input", "change"]) field.addEventListener(change, () => field.getAttribute("aria-invalid") && mark(field, null), { once: true });
 }
 
 function described(field, ids) {

@@ -72,7 +72,7 @@ export function newestFirst(found) {
 
 // Ids are long, and the first signs tell those of one list apart; the whole one is in the address it leads to.
 export function shortId(id) {
-  return h("code", { title: id }, id.length > 12 ? `${id.slice(0, 10)}…` : id);
+  return h("code", { class: "short", title: id }, id.length > 12 ? `${id.slice(0, 10)}…` : id);
 }
 
 // What datasets are called, for who may know; one that is no longer theirs keeps its id.

@@ -83,8 +83,8 @@ export function facts(...pairs) {
   return h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-export function copied(text) {
-  const made = h("button", { type: "button", class: "copy", "aria-label": `Copy ${text}` }, h("code", {}, text));
+export function copied(text, shown = text) {
+  const made = h("button", { type: "button", class: "copy", "aria-label": `Copy ${text}` }, h("code", {}, shown));
   made.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text);

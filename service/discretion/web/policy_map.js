@@ -346,6 +346,7 @@ function follow({ policy, canvas, scroll, at }, { place, zoom, read, redraw, tol
 function adapt(view, redraw) {
   const again = () => {
     measure(view);
+    if (view.at.shown) reveal(view); // what was chosen stays in sight, however wide the window is now
     redraw();
   };
   let width = -1;

@@ -152,7 +152,7 @@ function entriesTable(entries, wanted, names, most, more) {
       ["No.", (one) => String(one.sequence), "number"],
       ["When", (one) => words.when(one.at), "when"],
       ["Who", (one) => [name(one.actor) ? `${name(one.actor)} ` : null, h("code", {}, one.actor)], "given"],
-      ["Did", (one) => one.action],
+      ["Did", (one) => one.action, "line"],
       ["To", (one) => h("code", {}, one.object)],
     ], found.slice(0, most), `Newest first, ${words.whole(Math.min(most, found.length))} of ${words.whole(found.length)}`),
     found.length > most ? button("Show more", more) : null];

@@ -92,7 +92,7 @@ function rowsTable(rows) {
     ["ρ", (row) => row.rho, "number"],
     ["For", (row) => h("code", {}, row.training || "–")],
     ["By", (row) => h("code", {}, row.actor)],
-    ["Reason", (row) => row.reason || "", "given"],
+    ["Reason", (row) => row.reason || "", "given reason"],
     ["Hash", (row) => h("code", { title: row.hash }, `${row.hash.slice(0, 8)}…`), "line"],
   ], rows), newest, "Movements of the budget")];
 }

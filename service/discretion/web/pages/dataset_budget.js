@@ -24,7 +24,7 @@ export function history(here) {
 
 function chain({ intact, rows }) {
   return intact
-    ? h("p", { class: "fine" }, `The ledger adds up: ${many(rows.length, "row")}, each with the hash of the one before it, all checked just now.`)
+    ? h("p", { class: "fine" }, `The ledger adds up: ${many(rows.length, "row")}${rows.length > 1 ? ", each with the hash of the one before it, all" : ","} checked just now.`)
     : h("p", { class: "sorry", role: "alert" }, "The ledger does not add up: a row was changed or is missing. Nothing can be spent until the operator has restored it from a backup. Tell your auditor.");
 }
 
@@ -54,7 +54,7 @@ const COLUMNS = [
   ["ρ", (row) => row.rho, "number"],
   ["For", (row) => (row.training ? link(`${row.training.startsWith("ev_") ? "evaluations" : "trainings"}/${row.training}`, row.training) : "")],
   ["By", (row) => h("code", {}, row.actor)],
-  ["Reason", (row) => row.reason || "", "given"],
+  ["Reason", (row) => row.reason || "", "given reason"],
   ["Hash", (row) => h("code", { title: row.hash }, `${row.hash.slice(0, 8)}…`), "line"],
 ];
 

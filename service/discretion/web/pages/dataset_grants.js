@@ -29,10 +29,10 @@ async function grants(here, changed) {
   const living = [...found].sort((one, other) => one.revoked - other.revoked);
   return table([
     ["Analyst's key", (one) => [names.has(one.key) ? `${names.get(one.key)} ` : null, h("code", {}, one.key)], "given"],
-    ["Revoke", (one) => (one.revoked ? h("span", { class: "badge" }, "revoked") : revoking(here, one, changed))],
     ["Cap ρ", (one) => one.rho, "number"],
     ["Used", (one) => one.used, "number"],
     ["Left", (one) => (one.revoked ? "–" : one.remaining), "number"],
+    ["Revoke", (one) => (one.revoked ? h("span", { class: "badge" }, "revoked") : revoking(here, one, changed))],
   ], living, "Grants on this dataset; used includes what is reserved");
 }
 

@@ -36,7 +36,7 @@ function formOf(policy, named, training, usable, remaining) {
     return body && api.post("/v1/evaluations/plans", body, { signal });
   }, (made) => drawPlan(made, fields, half), (problem) => spending.gone(problem, dataset().id));
   fields.rho = spending.chooser(remaining, plan.again);
-  fields.dataset = h("select", {}, usable.map((one) => h("option", { value: one.id }, `${one.name} (${one.id})${one.id === named.dataset ? " – its own" : ""}`)));
+  fields.dataset = h("select", {}, usable.map((one) => h("option", { value: one.id }, `${one.name}${one.id === named.dataset ? ", its own" : ""}${twice(one, usable) ? ` (${one.id})` : ""}`)));
   fields.half = h("select", { onchange: plan.again }, [["", "everyone in the dataset"], ["first", "the first half"], ["second", "the second half"]].map(([value, label]) => h("option", { value }, label)));
   fields.half.value = usable[0].id === named.dataset && half ? OTHER[half] : "";
   fields.dataset.addEventListener("change", async () => {
@@ -49,6 +49,11 @@ function formOf(policy, named, training, usable, remaining) {
   const asked = card("What to ask", h("p", {}, learned), field("Whose patients", fields.dataset), field("Which of them", fields.half, "Halves are random, and the same for everybody."),
     fields.rho.element, payButton(fields, dataset, plan));
   return { asked, told: card("The plan: free, and no patient is read", told, plan.heard), leave: plan.leave };
+}
+
+// An id is long, and needed only where a name is not enough.
+function twice({ name }, usable) {
+  return usable.filter((one) => one.name === name).length > 1;
 }
 
 // Whatever a policy of measurements tells apart, its judgement has to: steps, or groups of them.

@@ -57,9 +57,9 @@ async function listed(session, changed) {
   return table([
     ["Name", (key) => [key.name, vouched(key)], "given"],
     ["Role", (key) => words.ROLES[key.role]],
-    ["Revoke", (key) => (key.revoked_at ? h("span", { class: "badge" }, `revoked ${words.when(key.revoked_at)}`) : revoking(key, found, session, changed))],
     ["Id", (key) => h("code", {}, key.id)],
     ["Made", (key) => words.when(key.created_at), "when"],
+    ["Revoke", (key) => (key.revoked_at ? h("span", { class: "badge" }, `revoked ${words.when(key.revoked_at)}`) : revoking(key, found, session, changed))],
   ], living, found.some((key) => key.kind === "identity")
     ? "Keys, and identities that the provider has vouched for here; newest first, revoked ones last; tokens are not kept"
     : "Newest first, revoked ones last; tokens are not kept");

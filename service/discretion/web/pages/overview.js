@@ -3,7 +3,7 @@
 import * as api from "/assets/api.js";
 import { h, replace } from "/assets/dom.js";
 import { ended } from "/assets/jobs.js";
-import { badge, budgetOf, card, copied, empty, fetched, link, page, progress, sorry, table } from "/assets/parts.js";
+import { badge, budgetOf, button, card, copied, empty, fetched, link, page, progress, sorry, table } from "/assets/parts.js";
 import { many } from "/assets/schema.js";
 import * as words from "/assets/words.js";
 
@@ -14,21 +14,61 @@ const BUDGETS = 12; // datasets whose budgets an analyst sees at once
 
 export async function show(session) {
   const auditor = session.role === "auditor";
-  const budgets = h("div", { class: "grid" });
-  const running = h("div");
-  const recent = h("div");
-  const found = api.all(auditor ? "/v1/ledgers?limit=1000" : "/v1/datasets?limit=1000", { most: 100000 });
-  const names = auditor ? found.then(audited) : found;
-  names.catch(() => {}); // told by each part that needs them
-  const spent = fetched(budgets, () => ({ auditor: ledgers, analyst: grants }[session.role] || populations)(session, found));
-  const released = session.role === "admin" ? () => {} : fetched(recent, () => releases(session, names));
-  const stop = auditor ? null : watch(running, session, names, () => [spent(), released()]);
-  const shown = page("Overview",
-    welcome(session),
-    h("h2", { class: "part" }, auditor ? "Ledgers" : "Budgets"), budgets,
-    auditor ? null : card("Running and waiting", running),
-    session.role === "admin" ? null : card("Newest releases", recent));
-  return { ...shown, leave: stop };
+  const [budgets, running, recent] = [h("div", { class: "grid" }), h("div"), h("div")];
+  const parts = {
+    budgets: h("div", { class: "over" }, h("h2", { class: "part" }, auditor ? "Ledgers" : "Budgets"), budgets),
+    running: auditor ? null : card("Running and waiting", running),
+    recent: session.role === "admin" ? null : card("Newest releases", recent),
+  };
+  const away = outage(() => Promise.all([spent(), released(), watching && watching.look()]));
+  const found = remembered(() => api.all(auditor ? "/v1/ledgers?limit=1000" : "/v1/datasets?limit=1000", { most: 100000 }));
+  const names = auditor ? () => found().then(audited) : found;
+  const spent = fetched(budgets, away.around(parts.budgets, () => ({ auditor: ledgers, analyst: grants }[session.role] || populations)(session, found())));
+  const released = parts.recent ? fetched(recent, away.around(parts.recent, () => releases(session, names()))) : () => {};
+  const watching = auditor ? null : watch(running, session, names, away.around(parts.running, (look) => look()), () => [spent(), released()]);
+  const shown = page("Overview", welcome(session), away.told, parts.budgets, parts.running, parts.recent);
+  return { ...shown, leave: watching && watching.leave };
+}
+
+// Asked once; what did not come is asked for again.
+function remembered(ask) {
+  let asked = null;
+  return () => {
+    asked = asked || ask().catch((problem) => {
+      asked = null;
+      throw problem;
+    });
+    return asked;
+  };
+}
+
+// A service that is away is told of once, above everything, and not by each part that misses it: that part is not
+// shown until it comes.
+function outage(again) {
+  const told = h("div");
+  const missing = new Set();
+  const draw = (problem) => replace(told, problem ? [sorry(problem), h("p", {}, button("Try again", again, { class: "primary" }))] : null);
+  const came = (part) => {
+    part.hidden = false;
+    if (missing.delete(part) && !missing.size) draw(null);
+  };
+  const missed = (part, problem) => {
+    part.hidden = true;
+    if (!missing.size) draw(problem);
+    missing.add(part);
+  };
+  const around = (part, make) => async (...given) => {
+    try {
+      const made = await make(...given);
+      came(part);
+      return made;
+    } catch (problem) {
+      if (problem.message !== api.UNREACHABLE) throw problem;
+      missed(part, problem);
+      return null;
+    }
+  };
+  return { told, around };
 }
 
 function welcome(session) {
@@ -95,6 +135,7 @@ async function granting(dataset) {
   try {
     return card(title, budgetOf(await api.get(`/v1/datasets/${dataset.id}/budget`)));
   } catch (problem) { // such as a grant that was revoked meanwhile: the others are shown all the same
+    if (problem.message === api.UNREACHABLE) throw problem;
     return card(title, sorry(problem));
   }
 }
@@ -128,40 +169,47 @@ function growing(path) {
 }
 
 // Looks again and again until the page is left; a service that does not answer is asked again.
-function watch(element, session, names, changed) {
+function watch(element, session, names, around, changed) {
   const [trainings, evaluations] = [growing("/v1/trainings"), growing("/v1/evaluations")];
   const count = h("p", { role: "status" }); // read out when it changes, and not at every step of a training
   const list = h("div");
   let [waiting, over, before] = [null, false, null];
   replace(element, count, list);
+  const seen = async () => {
+    const [name, ...found] = await Promise.all([named(names()), trainings(), evaluations()]);
+    return [found.flat().filter((one) => !ended(one)), name];
+  };
+  const draw = (open, name) => {
+    replace(list, unfinished(open, session, name));
+    const states = counted(open);
+    if (states !== count.textContent) count.textContent = states;
+    const now = JSON.stringify(open.map((one) => [one.id, one.state]));
+    if (before !== null && now !== before) changed();
+    before = now;
+  };
   const look = async () => {
-    let open = [];
-    if (document.hidden && before !== null) { // a session that nobody looks at may end
-      waiting = setTimeout(look, LATER);
-      return;
+    let found = null;
+    if (!document.hidden || before === null) { // a session that nobody looks at may end
+      try {
+        found = await around(seen);
+        if (over) return;
+        if (found) draw(...found);
+        else before = "lost";
+      } catch (problem) {
+        if (over || problem.status === 401) return;
+        before = "lost";
+        replace(list, sorry(problem));
+      }
     }
-    try {
-      const [name, ...found] = await Promise.all([named(names), trainings(), evaluations()]);
-      if (over) return;
-      open = found.flat().filter((one) => !ended(one));
-      replace(list, unfinished(open, session, name));
-      const states = counted(open);
-      if (states !== count.textContent) count.textContent = states;
-      const now = JSON.stringify(open.map((one) => [one.id, one.state]));
-      if (before !== null && now !== before) changed();
-      before = now;
-    } catch (problem) {
-      if (over || problem.status === 401) return;
-      before = "lost";
-      replace(list, sorry(problem));
-    }
-    waiting = setTimeout(look, open.length ? SOON : LATER);
+    clearTimeout(waiting);
+    waiting = setTimeout(look, found && found[0].length ? SOON : LATER);
   };
   look();
-  return () => {
+  const leave = () => {
     over = true;
     clearTimeout(waiting);
   };
+  return { look, leave };
 }
 
 function counted(open) {
