@@ -292,8 +292,8 @@ def _by_action(found: _Reward, release: Release, model: kernels.Model, schema: S
     if isinstance(_action_sums(schema), counts.RewardSums):  # of x − ½: back to x − idle, with the error of n
         sums = sums + (0.5 - schema.idle) * visits
         noise += (0.5 - schema.idle) ** 2 * kernels.variance_of(release.counted[0])
-    arriving = model.kernel @ found.arrival
-    unsure = found.variance + model.kernel**2 @ found.arrival_variance
+    arriving = model.mean(found.arrival)
+    unsure = found.variance + model.squared(found.arrival_variance)
     unsure += np.maximum(model.spread(found.arrival, arriving) - model.sampling(found.arrival, arriving), 0.0)
     explained = bool(found.arrival.any() or found.rows.any())
     rest, around = _denoised(
@@ -324,14 +324,14 @@ def derive(release: Release, schema: Schema, parameters: Parameters) -> policy.P
     known = parameters.reward
     paid = _known_reward(known, model, schema) if known else _noised_reward(release, model, schema, parameters)
     unsure = parameters.reward_pessimism**2 * paid.variance
-    unsure += parameters.pessimism**2 * (model.kernel**2 @ paid.arrival_variance)
+    unsure += parameters.pessimism**2 * model.squared(paid.arrival_variance)
     fallback = release.visits.argmax(axis=1)
     decisions, learned = np.tile(fallback, (horizon, 1)), np.zeros((horizon, states), dtype=bool)
     values = np.zeros((horizon + 1, states + 1))  # the last column is the end's, which pays nothing
     for step in reversed(range(horizon)):
         lowest, highest = _returns(schema, horizon - step)
         following = values[step + 1] + paid.arrival
-        mean = (model.kernel @ following.astype(np.float32)).astype(np.float64)
+        mean = model.mean(following)
         penalty = np.sqrt(parameters.pessimism**2 * model.spread(following, mean) + unsure)
         scores = np.full((states, actions), -np.inf)
         scores.reshape(-1)[model.rows] = np.clip(paid.rows + mean - penalty, lowest, highest)

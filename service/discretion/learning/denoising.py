@@ -30,6 +30,7 @@ CHUNK: Final = 10_000  # cells whose likelihoods fit the cache
 PRIOR: Final = 20.0  # cells' worth of the common distribution in that of each group
 SURE: Final = 4.0  # deviations from zero after which a share is taken as it was counted
 _LEAST: Final = 1e-12  # weight of a level, so that no cell is impossible
+_NEVER: Final = -110.0  # the logarithm of less than 32 bits hold: zero
 _NEAR: Final = 128  # counts below this are looked up, being few
 _FAR, _FAR_LAPLACE = 10.0, 50.0  # deviations of the noise
 DOUBT: Final = 1e-3  # or the least probability of zero that still shrinks
@@ -58,16 +59,17 @@ class Noised:
             group=self.group[which],
         )
 
-    def spread(self, levels: FloatArray) -> FloatArray:  # (M, K), variances
+    def spread(self, levels: FloatArray) -> FloatArray:  # (K, M), variances
         if not self.sampled:
-            return np.broadcast_to(self.variance[:, None], (len(self), len(levels)))
-        share = np.abs(levels)
-        return self.variance[:, None] + self.visits[:, None] * (share * (1 - share))
+            return np.broadcast_to(self.variance, (len(levels), len(self)))
+        share = np.abs(levels)[:, None]
+        return self.variance + share * (1 - share) * self.visits
 
-    def likelihood(self, levels: FloatArray) -> FloatArray:  # (M, K), up to a factor of each row's own
+    def likelihood(self, levels: FloatArray) -> FloatArray:  # (K, M), up to a factor of each cell's own
+        """Level by level: there are few of them, and long rows are what numpy is fast with."""
         deviation = np.sqrt(self.spread(levels))
-        log = self.visits[:, None] * levels
-        log -= self.counts[:, None]
+        log = levels[:, None] * self.visits
+        log -= self.counts
         log /= deviation
         if self.laplace:
             np.abs(log, out=log)
@@ -75,10 +77,11 @@ class Noised:
         else:
             log *= log
             log *= -0.5
-        log -= log.max(axis=1, keepdims=True)
-        np.exp(log, out=log)
-        log /= deviation
-        return log
+        log -= log.max(axis=0)
+        np.maximum(log, _NEVER, out=log)
+        chances = np.exp(log.astype(np.float32)).astype(np.float64)  # six digits, and nine times as fast as sixteen
+        chances /= deviation
+        return chances
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +128,16 @@ def fit(
     if groups == 1:
         return Mixture(levels, common)
     size = (np.bincount(cells.group, minlength=groups) + PRIOR).astype(np.float64)
-    weights, apart = np.repeat(common, groups, axis=0), [likelihood[cells.group == group] for group in range(groups)]
+    weights, apart = np.repeat(common, groups, axis=0), [likelihood[:, cells.group == group] for group in range(groups)]
     for _ in range(ROUNDS):
         weights = _limited(_expected(apart, weights) + PRIOR * common, size, levels, mass)
     return Mixture(levels, weights)
 
 
-def _expected(likelihoods: Sequence[FloatArray], weights: FloatArray) -> FloatArray:  # (M, K) each, (groups, K)
-    """How many cells of each group are at each level, as far as is known: w·Σ likelihood/(likelihood·w)."""
+def _expected(likelihoods: Sequence[FloatArray], weights: FloatArray) -> FloatArray:  # (K, M) each, (groups, K)
+    """How many cells of each group are at each level, as far as is known: w·Σ likelihood/(w·likelihood)."""
     pairs = zip(likelihoods, np.maximum(weights, _LEAST), strict=True)
-    return np.stack([weight * ((1 / (likelihood @ weight)) @ likelihood) for likelihood, weight in pairs])
+    return np.stack([weight * (likelihood @ (1 / (weight @ likelihood))) for likelihood, weight in pairs])
 
 
 def _limited(expected: FloatArray, size: FloatArray, levels: FloatArray, mass: float | None) -> FloatArray:
@@ -216,12 +219,12 @@ def _clear(cells: Noised, around: FloatArray, levels: FloatArray) -> BoolArray:
 
 
 def _shrunk(cells: Noised, around: FloatArray, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
-    chances = cells.likelihood(mixture.levels)
-    chances *= np.maximum(mixture.weights, _LEAST)[cells.group]
-    chances /= chances.sum(axis=1, keepdims=True)
-    mean = chances @ mixture.levels
-    variance = np.maximum(chances @ mixture.levels**2 - mean**2, 0.0)
-    sure = (chances[:, 0] < DOUBT) & (np.abs(cells.counts) > SURE * np.sqrt(around))
+    levels, chances = mixture.levels, cells.likelihood(mixture.levels)
+    chances *= np.maximum(mixture.weights, _LEAST).T.take(cells.group, axis=1)
+    total, mean, square = np.stack((np.ones_like(levels), levels, levels**2)) @ chances
+    mean /= total
+    variance = np.maximum(square / total - mean**2, 0.0)
+    sure = (chances[0] < DOUBT * total) & (np.abs(cells.counts) > SURE * np.sqrt(around))
     return np.where(sure, cells.counts / cells.visits, mean), np.where(sure, around / cells.visits**2, variance)
 
 
@@ -236,13 +239,18 @@ def sampled(length: int, columns: int) -> slice:
 def closed(mean: FloatArray, variance: FloatArray) -> FloatArray:  # (R, W) each
     """Shares of a row that add up to 1, none below zero: what is too much or too little goes to the least certain.
 
-    max(mean − t·variance, 0) with the t that makes the sum 1: the mean given that sum, if errors were normal.
+    max(mean − t·variance, 0) with the t that makes the sum 1: the mean given that sum, if errors were normal. Their sum
+    is convex in t, so Newton's steps from where all are above zero never pass the t that is sought; each drops whatever
+    is below zero for good, and where none is, that is it.
     """
     variance = variance + 1e-9
-    order = np.argsort(-mean / variance, axis=1)
-    held, freed = (np.take_along_axis(table, order, axis=1) for table in (mean, variance))
-    taken = (np.cumsum(held, axis=1) - 1) / np.cumsum(freed, axis=1)  # t, if just the first k stay above zero
-    positive = np.maximum((held > taken * freed).sum(axis=1), 1)
-    shares = np.maximum(mean - np.take_along_axis(taken, positive[:, None] - 1, axis=1) * variance, 0.0)
+    held, freed, left = mean, variance, mean.size
+    while True:
+        taken = (held.sum(axis=1, keepdims=True) - 1) / np.maximum(freed.sum(axis=1, keepdims=True), 1e-9)
+        above = held > taken * freed
+        if (stay := np.count_nonzero(above)) == left:
+            break
+        held, freed, left = held * above, freed * above, stay
+    shares = np.maximum(mean - taken * variance, 0.0)
     shares[shares.sum(axis=1) <= 0] = 1.0
     return shares / shares.sum(axis=1, keepdims=True)

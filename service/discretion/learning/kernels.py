@@ -58,16 +58,30 @@ class Model:
     kernel: Float32Array  # (R, S+1)
     variance: Float32Array  # (R, S+1) of the kernel
 
+    def mean(self, following: FloatArray) -> FloatArray:  # (S+1,) → (R,)
+        """In as many digits as the kernel has: more would be a copy of it, twice as large, each time."""
+        return (self.kernel @ following.astype(np.float32)).astype(np.float64)
+
+    def squared(self, variance: FloatArray) -> FloatArray:  # (S+1,) → (R,)
+        """What independent errors of what follows leave in its mean."""
+        return (self.kernel**2 @ variance.astype(np.float32)).astype(np.float64)
+
     def sampling(self, following: FloatArray, mean: FloatArray) -> FloatArray:
         """The part of `spread` that the same visits without noise would leave."""
-        return np.maximum(self.kernel @ following**2 - mean**2, 0.0) / self.visits
+        centre = following.mean()
+        square = self.mean((following - centre) ** 2) - (mean - centre) ** 2
+        return np.maximum(square, 0.0) / self.visits
 
     def spread(self, following: FloatArray, mean: FloatArray) -> FloatArray:
         """The variance of kernel @ following: Σ variance·(following − mean)²."""
         centre = following.mean()
         around, aside = (following - centre).astype(np.float32), mean - centre
-        square = self.variance @ around**2 - 2 * aside * (self.variance @ around) + aside**2 * self.variance.sum(axis=1)
-        return np.maximum(square, 0.0).astype(np.float64)
+        first, second = (self.variance @ part for part in (around, around**2))
+        return np.maximum(second - 2 * aside * first + aside**2 * self._whole, 0.0).astype(np.float64)
+
+    @cached_property
+    def _whole(self) -> Float32Array:
+        return self.variance.sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +155,12 @@ def _trusted(release: Counted, trust: float) -> _Rows:
     visiting, moving = (variance_of(event) for event in release.counted)
     counted = release.visits.ravel()[release.rows]
     trusted = counted > least_visits(release.visits, release.counted[0], trust)
-    rows, transitions = release.rows[trusted], release.transitions[trusted]
+    rows, transitions = release.rows, release.transitions
+    if not trusted.all():  # else a large table need not be copied
+        rows, transitions, counted = rows[trusted], transitions[trusted], counted[trusted]
     columns = release.transitions.shape[1]
     weight = visiting / (visiting + columns * moving)
-    visits = counted[trusted] + weight * (transitions.sum(axis=1) - counted[trusted])
+    visits = counted + weight * (transitions.sum(axis=1) - counted)
     laplace = release.counted[1].mechanism == events.LAPLACE
     states = rows // release.visits.shape[1]
     return _Rows(rows, states, np.maximum(visits, 1.0), transitions, moving, laplace)
