@@ -74,6 +74,11 @@ class TestMemory:
         assert small < large
         assert large == memory.need(asked(716, 10**6))
 
+    @pytest.mark.parametrize(("states", "units"), [(4, 100), (716, 10**6), (716, 10**7), (50_000, 10**6)])
+    def test_fewer_processors_never_need_more(self, states: int, units: int) -> None:
+        needs = [memory.need(asked(states, units), many) for many in (1, 2, 3, 8, 64)]
+        assert needs == sorted(needs)
+
     def test_what_does_not_fit_is_refused_with_the_figure(self, tmp_path: Path) -> None:
         found = settings.read(services.environment(tmp_path, training_megabytes=1000))
         memory.check(asked(4, 100), found)

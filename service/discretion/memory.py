@@ -2,8 +2,8 @@
 
 The need is what the learner holds at most, whatever the records say: blocks of the data as they are read and bounded,
 one for each thread, those that stay from one pass to the next, its tables, and the policy as it is written. It is a
-function of schema, number of units, request and this machine's processors, so whoever asks may be told the figure. The
-factors were measured on records that fill every table; `tests/test_memory.py` measures again.
+function of schema, number of units, request and the processors that a training has here, so whoever asks may be told
+the figure. The factors were measured on records that fill every table; `tests/test_memory.py` measures again.
 """
 
 import contextlib
@@ -39,12 +39,13 @@ _LARGE: Final = 256 * MEGABYTE  # of one array
 _NEVER: Final = 2**31 - 1
 
 
-def need(asked: Asked) -> int:
-    """Bytes, at most, of the process that learns."""
-    return _apart(asked) + room(asked)
+def need(asked: Asked, processors: int | None = None) -> int:
+    """Bytes, at most, of the process that learns by so many processors or fewer, or those of this process: what fewer
+    leave free may be taken by `room`, and no more than that."""
+    return _apart(asked, processors) + room(asked, processors)
 
 
-def room(asked: Asked) -> int:
+def room(asked: Asked, processors: int | None = None) -> int:
     """Bytes of blocks, or of what is computed of them, that stay in memory from one pass to the next: all of them, as
     far as a training stays small."""
     if isinstance(asked.schema.states, Discrete):
@@ -55,14 +56,14 @@ def room(asked: Asked) -> int:
     else:
         return 0
     stored = asked.units * asked.schema.per_unit * asked.schema.horizon * record
-    return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _apart(asked)))
+    return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _apart(asked, processors)))
 
 
-def _apart(asked: Asked) -> int:
+def _apart(asked: Asked, processors: int | None) -> int:
     """What it takes apart from these."""
     rows, _ = _block_rows(asked)
     records = asked.units * asked.schema.per_unit * asked.schema.horizon
-    threads = min(sums.processors(), -(-records // rows))
+    threads = min(processors or sums.processors(), -(-records // rows))
     discrete = isinstance(asked.schema.states, Discrete)
     written = asked.schema.horizon * asked.schema.count * _WRITTEN if discrete else 0
     return _reading(asked, threads) + _learning(asked) + written
@@ -136,6 +137,12 @@ def limit(found: Settings) -> int:
     return found.training_megabytes * MEGABYTE or machine() // max(1, found.workers)
 
 
+def processors(found: Settings) -> int:
+    """Those that one training may use: what is set, or an equal share of what this process may."""
+    ours = sums.processors()
+    return min(ours, found.training_processors or max(1, ours // max(1, found.workers)))
+
+
 def machine() -> int:
     """Bytes that this machine has, or this container may take."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -146,7 +153,7 @@ def machine() -> int:
 
 
 def check(asked: Asked, found: Settings) -> None:
-    wanted, most = need(asked), limit(found)
+    wanted, most = need(asked, processors(found)), limit(found)
     if wanted > most:
         raise errors.ProblemTooLarge(
             f"This training needs up to {-(-wanted // MEGABYTE)} MB of memory and may take {most // MEGABYTE}; use "

@@ -26,6 +26,7 @@ _NUMBERS: Final = {
     "PORT": (8000, 0, 65535, "the port to listen on; 0 takes a free one"),
     "WORKERS": (1, 0, 64, "trainings that one `discretion serve` or `discretion work` runs at once"),
     "TRAINING_MEGABYTES": (0, 0, 100_000_000, "memory of one training; 0 is what the machine has"),
+    "TRAINING_PROCESSORS": (0, 0, 65536, "of one training; 0 is an equal share of what the process may use"),
     "LEASE_SECONDS": (15, 2, 3600, "how long after a worker's death its training is taken over"),
     "REQUESTS_PER_SECOND": (200, 1, 1_000_000, "of one key, before it is told to wait"),
     "MAX_BODY_MEGABYTES": (32, 1, 1024, "of a JSON request"),
@@ -77,6 +78,7 @@ class Settings:
     port: int
     workers: int
     training_megabytes: int
+    training_processors: int
     lease_seconds: int
     requests_per_second: int
     max_body_megabytes: int
@@ -94,6 +96,11 @@ class Settings:
         return self.data / "datasets"
 
     @property
+    @property
+    def processors_file(self) -> Path:
+        """By which workers know whose processors are whose."""
+        return self.data / "processors"
+
     def signing_key_file(self) -> Path:
         return self.data / "signing-key.pem"
 

@@ -37,6 +37,7 @@ from discretion import (
     memory,
     processes,
     requests,
+    processors,
     runs,
     shelves,
     signing,
@@ -51,6 +52,7 @@ from discretion.learning.policy import Policy
 from discretion.learning.report import Report
 from discretion.privacy.rho import Rho
 from discretion.runs import Claim
+from discretion.processors import Slot
 from discretion.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -86,6 +88,7 @@ class Worker:
         shelves.opened(found).close()  # what cannot be meant is refused before anybody waits for this worker
         self._engine = database.engine(found.database_url)
         self._lease = timedelta(seconds=found.lease_seconds)
+        self._slot = processors.take(memory.processors(found), found.processors_file)
         self._stopping = False
         self._unfit: dict[str, float] = {}  # trainings that this worker cannot carry out, and until when not to try
 
@@ -211,7 +214,7 @@ class Worker:
         parent = os.getpid()
         child = os.fork()
         if child == 0:
-            _child(self._settings, held, begun, parent)
+            _child(self._settings, self._slot, held, begun, parent)
         try:
             ended = self._watch(child, held, usual)
             _end(child)
@@ -312,7 +315,7 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 )
 
 
-def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
+def _child(found: Settings, slot: Slot, held: Claim, begun: float, parent: int) -> NoReturn:
     """Everything that touches a patient's row happens below, and nothing but a number comes out."""
     code = _FAILED
     try:
@@ -328,6 +331,7 @@ def _child(found: Settings, held: Claim, begun: float, parent: int) -> NoReturn:
     finally:
         os._exit(code)
 
+        processors.confine(slot)
 
 def _silence() -> None:
     """A library's complaint about a record must not reach a log."""
