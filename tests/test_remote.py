@@ -51,12 +51,13 @@ class Person:
     def sign_in(self) -> Result:
         return self.run("login", self.service.url, typed=self.client.token + "\n")
 
-    def at_a_terminal(self, *arguments: str, typed: str = "") -> tuple[int, str]:
-        """What a person would see; every stream is a terminal."""
+    def at_a_terminal(self, *arguments: str, typed: str = "", piped: bool = False) -> tuple[int, str]:
+        """What a person would see; every stream is a terminal, unless the output goes elsewhere."""
         ours, theirs = pty.openpty()
         environment = os.environ | self.environment | {"COLUMNS": "200", "TERM": "xterm"}
         command = [sys.executable, "-m", "discretion", *arguments]
-        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        out = subprocess.DEVNULL if piped else theirs
+        with subprocess.Popen(command, stdin=theirs, stdout=out, stderr=theirs, env=environment) as process:
             os.close(theirs)
             seen = _seen(ours, process, typed)
             os.close(ours)
@@ -312,6 +313,36 @@ class TestTerminal:
         assert code == 0, seen
         assert "released" in seen
         assert analyst.said("budget", dataset)["charged"] == "0.5"
+
+    def test_shows_how_far_an_upload_is(self, people, tmp_path):
+        rows, own = tmp_path / "rows.csv", tmp_path / "own.csv"
+        rows.write_bytes(services.csv(50))
+        own.write_bytes(services.csv(50).replace(b"unit,", b"stay,"))
+        custodian = people["custodian"]
+        for file, more in ((rows, ()), (own, ("--column", "unit=stay"))):
+            code, seen = custodian.at_a_terminal("upload", services.new_dataset(custodian.client), str(file), *more)
+            assert code == 0, seen
+            assert re.search(r"upload.* 0%", seen), seen
+            assert "transitions" in seen
+
+    def test_shows_no_bar_to_a_program(self, people, dataset, tmp_path):
+        (tmp_path / "again.csv").write_bytes(services.csv(50))
+        custodian, analyst = people["custodian"], people["analyst"]
+        sent = ("upload", services.new_dataset(custodian.client), str(tmp_path / "again.csv"))
+        code, seen = custodian.at_a_terminal(*sent, "--json")
+        assert (code, json.loads(seen)["units"]) == (0, 50)
+        sent = ("upload", services.new_dataset(custodian.client), str(tmp_path / "again.csv"))
+        assert custodian.at_a_terminal(*sent, piped=True) == (0, "")
+        code, seen = analyst.at_a_terminal("train", dataset, *RHO, "--yes", "--json")
+        assert (code, json.loads(seen)["state"]) == (0, "released")
+        code, seen = analyst.at_a_terminal("rehearse", dataset, *RHO, "--twins", "2", "--json")
+        assert (code, len(json.loads(seen))) == (0, 2)
+
+    def test_shows_how_far_rehearsals_are(self, people, dataset):
+        code, seen = people["analyst"].at_a_terminal("rehearse", dataset, *RHO, "--twins", "2")
+        assert code == 0, seen
+        assert re.search(r"rehearsals.* 0%", seen), seen
+        assert "learned" in seen
 
     @pytest.mark.parametrize("columns", ["80", "200"])
     def test_an_id_is_whole_however_narrow_it_is(self, columns, capsys, monkeypatch):

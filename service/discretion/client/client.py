@@ -4,17 +4,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypedDict, Unpack, overload
 
 import httpx
-from rich.console import Console
-from rich.progress import Progress
 
 from discretion import errors
-from discretion.client import frames, sources
+from discretion.client import bars, frames, sources
 from discretion.client.calls import Calls, Document, Refused, checked
 from discretion.client.columns import Names, Outcome
 from discretion.client.offices import Offices
@@ -58,10 +55,22 @@ class Failed(Exception):
 
 
 class Client(Offices):
-    """One key's view of a service; `patience` is how long it is waited for, `options` go to httpx."""
+    """One key's view of a service; `patience` is how long it is waited for, `options` go to httpx.
 
-    def __init__(self, base_url: str, token: str | None = None, *, patience: float = _PATIENCE, **options: Any) -> None:
+    What takes long has a progress bar where standard error is a terminal, unless `progress` is false.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        token: str | None = None,
+        *,
+        patience: float = _PATIENCE,
+        progress: bool = True,
+        **options: Any,
+    ) -> None:
         self._calls = Calls(base_url, token, patience, options)
+        self._progress = progress
 
     def __enter__(self) -> Self:
         return self
@@ -94,33 +103,44 @@ class Client(Offices):
         if media_type is not None and not isinstance(source, str | os.PathLike):
             return self._put(dataset, lambda: source, media_type, again=False)
         if asis and isinstance(source, str | os.PathLike):
-            path = Path(source)
-            return self._put(dataset, lambda: _chunks(path), media_type or sources.media_type(path), again=True)
+            path, kind = Path(source), media_type or sources.media_type(Path(source))
+            parts = -(-path.stat().st_size // _CHUNK)
+            return self._put(dataset, lambda: _chunks(path), kind, again=True, parts=parts)
         found, schema = sources.of(source), self.dataset(dataset)
 
         def body() -> Iterator[bytes]:
             return frames.parquet(frames.converted(found, schema, columns, outcome, levels))
 
         try:
-            return self._put(dataset, body, sources.MEDIA_TYPES[".parquet"], again=found.again)
+            kind = sources.MEDIA_TYPES[".parquet"]
+            return self._put(dataset, body, kind, again=found.again, parts=found.parts)
         except Refused as refused:
             own = dict(columns or {}) | ({"outcome": outcome.column} if outcome else {})
             raise refused.under(own) from None
 
-    def _put(self, dataset: str, body: Callable[[], Iterable[bytes]], media_type: str, *, again: bool) -> Document:
-        broken_at = None
-        while True:
-            try:
-                return self._calls.put(f"/v1/datasets/{dataset}/trajectories", body(), media_type)
-            except httpx.TransportError:
-                broken_at = broken_at or time.monotonic()
-                if not again or time.monotonic() - broken_at >= self._calls.patience:
-                    raise  # the rows that were sent are gone, or the service is
-                time.sleep(_POLL)
-            except Refused as refused:
-                if broken_at is None or refused.code != errors.DatasetNotEmpty.code:
-                    raise
-                raise Refused(refused.status, refused.code, _PERHAPS_THERE, refused.problem) from None
+    def _put(
+        self,
+        dataset: str,
+        body: Callable[[], Iterable[bytes]],
+        media_type: str,
+        *,
+        again: bool,
+        parts: int | None = None,
+    ) -> Document:
+        path, broken_at = f"/v1/datasets/{dataset}/trajectories", None
+        with bars.bar("upload", self._progress) as show:
+            while True:
+                try:
+                    return self._calls.put(path, bars.counted(body(), parts, show), media_type)
+                except httpx.TransportError:
+                    broken_at = broken_at or time.monotonic()
+                    if not again or time.monotonic() - broken_at >= self._calls.patience:
+                        raise  # the rows that were sent are gone, or the service is
+                    time.sleep(_POLL)
+                except Refused as refused:
+                    if broken_at is None or refused.code != errors.DatasetNotEmpty.code:
+                        raise
+                    raise Refused(refused.status, refused.code, _PERHAPS_THERE, refused.problem) from None
 
     # --- trainings ---
 
@@ -190,7 +210,7 @@ class Client(Offices):
 
     def wait(self, training: str) -> Policy:
         """The policy, once it is released."""
-        return self.policy(_released("training", self.watch(training))["policy"])
+        return self.policy(_released(self.watch(training), "training", self._progress)["policy"])
 
     def cancel(self, training: str) -> Document:
         """What was only reserved comes back, what had begun stays charged; an evaluation by its id, too."""
@@ -237,7 +257,7 @@ class Client(Offices):
 
     def wait_for_report(self, evaluation: str) -> Report:
         """The report, once it is released."""
-        _released("evaluation", self._looks(evaluation))
+        _released(self._looks(evaluation), "evaluation", self._progress)
         return self.report(evaluation)
 
     def _looks(self, evaluation: str) -> Iterator[Document]:
@@ -321,21 +341,12 @@ def _chunks(path: Path) -> Iterator[bytes]:
 # --- waiting -----------------------------------------------------------------------------------------------------
 
 
-def _released(name: str, seen: Iterable[Document]) -> Document:
+def _released(seen: Iterable[Document], name: str, progress: bool) -> Document:
     """The last of what was seen, with a bar on a terminal: how far it is follows a public schedule."""
     last: Document = {}
-    with _bar(name) as show:
+    with bars.bar(name, progress) as show:
         for last in seen:
             show(last["progress"])
     if last["state"] != "released":
         raise Failed(last)
     return last
-
-
-@contextmanager
-def _bar(name: str) -> Iterator[Callable[[float], None]]:
-    console = Console(stderr=True)
-    still = not console.is_terminal or console.is_dumb_terminal  # nothing there can move
-    with Progress(console=console, disable=still, transient=True) as progress:
-        task = progress.add_task(name, total=1.0)
-        yield lambda done: progress.update(task, completed=done)

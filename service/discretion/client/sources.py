@@ -41,6 +41,7 @@ class Source:
     names: tuple[str, ...]
     slices: Callable[[Collection[str]], Iterator[pa.Table]]
     again: bool = True  # it can be read a second time
+    parts: int | None = None  # how many slices it has, or nearly so; a stream does not say
 
 
 def of(given: Any) -> Source:
@@ -71,7 +72,7 @@ def _cut(names: tuple[str, ...], rows: int, cut: Callable[[int, list[str]], pa.T
         for low in range(0, rows, ROWS):
             yield cut(low, chosen)
 
-    return Source(names, slices)
+    return Source(names, slices, parts=-(-rows // ROWS))
 
 
 # --- files -------------------------------------------------------------------------------------------------------
@@ -112,12 +113,16 @@ def _csv(path: Path) -> Source:
         except pa.ArrowException:
             raise _unreadable(path) from None
 
-    return Source(names, slices)
+    return Source(names, slices, parts=_blocks(path))
+
+
+def _blocks(path: Path) -> int:
+    return -(-path.stat().st_size // _BLOCK)
 
 
 def _parquet(path: Path) -> Source:
     with pyarrow.parquet.ParquetFile(path) as file:
-        names = tuple(file.schema_arrow.names)
+        names, rows = tuple(file.schema_arrow.names), file.metadata.num_rows
 
     def slices(wanted: Collection[str]) -> Iterator[pa.Table]:
         try:
@@ -127,7 +132,7 @@ def _parquet(path: Path) -> Source:
         except (pa.ArrowException, OSError):  # damaged pages are the one or the other
             raise _unreadable(path) from None
 
-    return Source(names, slices)
+    return Source(names, slices, parts=-(-rows // ROWS))
 
 
 def _ndjson(path: Path) -> Source:
@@ -149,7 +154,7 @@ def _ndjson(path: Path) -> Source:
                 table = table.append_column(name, column)
             yield table.select(chosen)
 
-    return Source(names, slices)
+    return Source(names, slices, parts=_blocks(path))
 
 
 def _objects(block: bytes, path: Path) -> pa.Table:
@@ -279,7 +284,8 @@ def _transitions(given: Mapping[str, Any]) -> Source:
             yield pa.table(made)
 
     names = ("unit", "step", "state", "action", "reward", "terminated")
-    return Source((*names, "next_state") if "next_observations" in arrays else names, tables)
+    named = (*names, "next_state") if "next_observations" in arrays else names
+    return Source(named, tables, parts=-(-rows // ROWS))
 
 
 # --- episodes ----------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def upload(
     as_json: connection.Json = False,
 ) -> None:
     """Upload a file of rows; columns of other names are named by --column."""
-    with connection.service() as client, _told_of_columns(column):
+    with connection.service(progress=terminal.for_people(as_json)) as client, _told_of_columns(column):
         found = client.upload(dataset, file, _columns(column), outcome=_outcome(outcome, good), levels=_levels(levels))
     terminal.show(found, as_json, terminal.facts(found))
 

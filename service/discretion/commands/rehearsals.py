@@ -1,5 +1,6 @@
 """Rehearsals, from a schema alone or through a service."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -7,6 +8,7 @@ import typer
 from rich.table import Table
 
 from discretion import errors, requests, twin
+from discretion.client import bars
 from discretion.commands import connection, terminal, trainings
 from discretion.learning import auto, documents
 
@@ -35,10 +37,12 @@ def rehearse(
     with terminal.told():
         constants = connection.read_json(parameters) if parameters else {}
         request = {"algorithm": algorithm, "privacy": {"rho": rho}, "parameters": constants}
-        if connection.is_id(schema, "ds"):
-            found = trainings.rehearsed(schema, twins, **request)
-        else:
-            found = _rehearsed(Path(schema), units, request, twins)
+        with bars.bar("rehearsals", terminal.for_people(as_json)) as show:
+            numbers = _shown(twins, show)
+            if connection.is_id(schema, "ds"):
+                found = trainings.rehearsed(schema, numbers, **request)
+            else:
+                found = _rehearsed(Path(schema), units, request, numbers)
     table = Table("twin", "behaviour", "policy", "best", "learned", title=f"{found[0]['algorithm']} at ρ = {rho}")
     for one in found:
         worth = ["–" if one["value"][name] is None else f"{one['value'][name]:.4g}" for name in _WORTH]
@@ -46,9 +50,17 @@ def rehearse(
     terminal.show(found, as_json, table)
 
 
-def _rehearsed(schema_file: Path, units: int | None, request: dict[str, Any], twins: int) -> list[dict[str, Any]]:
+def _shown(twins: int, show: bars.Show) -> Iterator[int]:
+    for number in range(twins):
+        yield number
+        show((number + 1) / twins)
+
+
+def _rehearsed(
+    schema_file: Path, units: int | None, request: dict[str, Any], twins: Iterable[int]
+) -> list[dict[str, Any]]:
     if units is None:
         raise errors.InvalidParameter("Say how many patients there are: --units.")
     schema, labels = documents.schema_of(connection.read_json(schema_file))
     asked = requests.of(schema, labels, units, request)
-    return [asked.document() | twin.rehearse(asked, number) for number in range(twins)]
+    return [asked.document() | twin.rehearse(asked, number) for number in twins]

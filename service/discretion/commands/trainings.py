@@ -1,6 +1,6 @@
 """An analyst's commands: plans, trainings, evaluations, and the policies that came of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -49,10 +49,10 @@ def _planned(found: Mapping[str, Any]) -> Table:
     return terminal.facts(shown | {f"warning {number}": text for number, text in enumerate(found["warnings"], 1)})
 
 
-def rehearsed(dataset: str, twins: int, **asked: Any) -> list[Document]:
+def rehearsed(dataset: str, twins: Iterable[int], **asked: Any) -> list[Document]:
     """Through the service, on made-up twins of a dataset's schema."""
     with connection.service() as client:
-        return [client.rehearse(dataset, twin=number, **asked) for number in range(twins)]
+        return [client.rehearse(dataset, twin=number, **asked) for number in twins]
 
 
 def train(
@@ -68,7 +68,7 @@ def train(
     as_json: connection.Json = False,
 ) -> None:
     """Train a policy, and pay for it from the budget."""
-    with connection.service() as client:
+    with connection.service(progress=terminal.for_people(as_json)) as client:
         asked = _asked(rho, parameters, half) | {"algorithm": algorithm}
         _agree_to_pay(yes, dataset, client, lambda: client.plan(dataset, **asked))
         with _paid_once(key) as once:
@@ -96,7 +96,7 @@ def evaluate(
     as_json: connection.Json = False,
 ) -> None:
     """Ask patients' data what a policy is worth, and pay for it from the budget."""
-    with connection.service() as client:
+    with connection.service(progress=terminal.for_people(as_json)) as client:
         asked = _asked(rho, parameters, half) | ({} if dataset is None else {"dataset": dataset})
         _agree_to_pay(yes, dataset, client, lambda: client.plan_evaluation(policy, **asked))
         with _paid_once(key) as once:
