@@ -75,6 +75,9 @@ class TestNewDataset:
         expect(told).to_have_count(0)
         expect(name).not_to_have_attribute("aria-invalid", "true")
         expect(page.locator(".fault")).to_have_count(faults - 1)
+        page.get_by_label("What the actions are called").fill("wait\ntreat")  # which counts them, too
+        expect(page.get_by_label("Number of actions")).not_to_have_attribute("aria-invalid", "true")
+        expect(page.locator(".fault")).to_have_count(faults - 2)
 
     def test_of_measurements_is_made_as_it_was_described(self, visit: Visits, custodian: Client):
         page = visit().sign_in(custodian, "datasets/new").page

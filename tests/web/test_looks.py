@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import ViewportSize, expect
 
 from tests.api.hospital import Hospital
@@ -18,7 +18,11 @@ from tests.web.visits import Visit
 
 WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}
 NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
-SCREENS: Final[tuple[tuple[ViewportSize, Literal["light", "dark"]], ...]] = ((WIDE, "light"), (NARROW, "dark"))
+Screen = tuple[ViewportSize, Literal["light", "dark"]]
+SCREENS: Final[tuple[Screen, ...]] = ((WIDE, "light"), (NARROW, "dark"))
+# The other two differ from these in colours alone, so nothing but colours is judged on them.
+OTHER_COLOURS: Final[tuple[Screen, ...]] = ((NARROW, "light"), (WIDE, "dark"))
+OF_COLOURS: Final = ("color-contrast", "link-in-text-block")
 TWO_FRAMES: Final = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 PAGES = {
     "custodian": [
@@ -60,16 +64,20 @@ PAGES = {
 }
 
 
-def barriers(visitor: Visit, place: str) -> list[str]:
-    found: list[dict[str, Any]] = Axe().run(visitor.page).response["violations"]
+def barriers(visitor: Visit, place: str, rules: tuple[str, ...] | None = None) -> list[str]:
+    """What axe-core calls serious or worse, by all of its rules or by some."""
+    if not visitor.page.evaluate("'axe' in window"):
+        visitor.page.evaluate(AXE_SCRIPT)
+    options: dict[str, Any] = {"resultTypes": ["violations"]} | ({} if rules is None else {"runOnly": rules})
+    found: list[dict[str, Any]] = visitor.page.evaluate("options => axe.run(options)", options)["violations"]
     grave = [one for one in found if one["impact"] in ("serious", "critical")]
     return [f"{place}: {one['id']} at {one['nodes'][0]['target']}: {one['nodes'][0]['html'][:120]}" for one in grave]
 
 
 def overflow(visitor: Visit, place: str) -> list[str]:
-    """Of the page, and of every table in it: what has to be pulled sideways to be read is not seen."""
+    """Of the page, and of every table and question in it: what has to be pulled sideways to be read is not seen."""
     sizes: list[list[Any]] = visitor.page.evaluate(
-        """[document.documentElement, ...document.querySelectorAll(".wide")].map(
+        """[document.documentElement, ...document.querySelectorAll(".wide, dialog")].map(
             (one) => [one.getAttribute("aria-label") || "page", one.scrollWidth, one.clientWidth])"""
     )
     return [f"{place}: {name} is {wide} px wide in {room}" for name, wide, room in sizes if wide > room]
@@ -77,17 +85,21 @@ def overflow(visitor: Visit, place: str) -> list[str]:
 
 def photographed(visitor: Visit, name: str) -> None:
     if folder := os.environ.get("DISCRETION_SCREENSHOTS"):
-        visitor.page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+        asked = visitor.page.locator("dialog").count() > 0  # a question stands in the middle of what is in sight
+        visitor.page.screenshot(path=Path(folder) / f"{name}.png", full_page=not asked)
 
 
 def looked_at(visitor: Visit, place: str) -> list[str]:
     found: list[str] = []
-    for size, scheme in SCREENS:
+    for size, scheme in SCREENS + OTHER_COLOURS:
         visitor.page.set_viewport_size(size)
         visitor.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         visitor.page.evaluate(TWO_FRAMES)  # drawings follow the width one frame later
         here = f"{place} ({size['width']}, {scheme})"
-        found += barriers(visitor, here) + overflow(visitor, here)
+        if (size, scheme) in SCREENS:
+            found += barriers(visitor, here) + overflow(visitor, here)
+        else:
+            found += barriers(visitor, here, OF_COLOURS)
         photographed(visitor, f"{place.replace('/', '-')}-{size['width']}-{scheme}")
     return found
 

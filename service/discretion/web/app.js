@@ -1,7 +1,7 @@
 // The dashboard: who is signed in, which page is shown, and what surrounds every page.
 
 import * as api from "/assets/api.js";
-import { h, replace } from "/assets/dom.js";
+import { h, replace, say } from "/assets/dom.js";
 import { page, sorry } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
@@ -51,6 +51,7 @@ async function show() {
   if (leave) leave();
   leave = null;
   main.setAttribute("aria-busy", "true");
+  if (turn > 1) say(""); // what was said was about the page before
   drawTop();
   let made;
   try {

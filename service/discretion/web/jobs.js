@@ -32,13 +32,19 @@ export function stateLine() {
 }
 
 const FAILURES = {
-  training_failed: "There is one code for everything that goes wrong after the charge, on purpose: a reason could say something about a patient. Noise may have been drawn already, so the charge stays. Even the service's log says only that it failed. Before you pay again, rehearse the same request, and ask the operator whether disk and memory suffice.",
+  training_failed: "There is one code for everything that goes wrong after the charge, on purpose: a reason could say something about a patient. Noise may have been drawn already, so the charge stays. Even the service's log says only that it failed.",
+};
+
+const BEFORE_PAYING_AGAIN = {
+  tr: "Before you pay again, rehearse the same request, and ask the operator whether disk and memory suffice.",
+  ev: "Before you pay again, ask the operator whether disk and memory suffice.",
 };
 
 export function failure(job) {
   if (job.state !== "failed") return null;
   return h("div", { class: "sorry" }, h("p", {}, "Code ", h("code", {}, job.code || "unknown"), "."),
-    h("p", {}, FAILURES[job.code] || "Ask the operator what this code means."));
+    h("p", {}, FAILURES[job.code] || "Ask the operator what this code means."),
+    h("p", {}, BEFORE_PAYING_AGAIN[job.id.slice(0, 2)]));
 }
 
 // The last word before a cancellation is what comes back, by the state that the service has now and not by the page's.

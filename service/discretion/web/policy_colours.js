@@ -36,6 +36,15 @@ export function mixed(one, other, share) {
   return one.map((part, index) => Math.round(part * share + other[index] * (1 - share)));
 }
 
+const brightness = ([red, green, blue]) => 0.299 * red + 0.587 * green + 0.114 * blue;
+const SEEN = 40; // of 255, between two colours that are told apart at a glance
+
+// The lines over a pale colour: its own full one, unless that is as dark or as light as the pale one.
+export function hatching(colour, pale) {
+  if (Math.abs(brightness(colour) - brightness(pale)) >= SEEN) return colour;
+  return mixed(brightness(pale) > 127 ? [0, 0, 0] : [255, 255, 255], colour, 0.5);
+}
+
 // As ImageData holds a pixel on a little-endian machine, which all browsers run on.
 export function packed([red, green, blue]) {
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
@@ -62,10 +71,12 @@ export function actionLegend(policy) {
 }
 
 export function scoreLegend(policy) {
+  const [low, high] = policy.usual.map(words.figure);
+  if (policy.usual[0] === policy.usual[1]) return h("ul", { class: "legend" }, h("li", {}, swatch(ofScore(0)), `${low}, everywhere or almost everywhere`), hatched());
   const stops = RAMP.map((colour, index) => svg("stop", { offset: index / (RAMP.length - 1), "stop-color": `rgb(${colour})` }));
-  const bar = svg("svg", { width: 160, height: 14, role: "img", "aria-label": "from the lowest to the highest score" },
-    svg("defs", {}, svg("linearGradient", { id: "ramp" }, stops)), svg("rect", { width: 160, height: 14, fill: "url(#ramp)" }));
-  return h("ul", { class: "legend" }, h("li", {}, `${words.figure(policy.usual[0])} or less `, bar, ` ${words.figure(policy.usual[1])} or more`), hatched());
+  const bar = svg("svg", { width: 120, height: 14, role: "img", "aria-label": "from the lowest to the highest score" },
+    svg("defs", {}, svg("linearGradient", { id: "ramp" }, stops)), svg("rect", { width: 120, height: 14, fill: "url(#ramp)" }));
+  return h("ul", { class: "legend" }, h("li", {}, `${low} or less `, bar, ` ${high} or more`), hatched());
 }
 
 function swatch(colour) {

@@ -237,11 +237,14 @@ function cell(policy, index) {
   return { action: policy.decisions[index], trusted: policy.learned[index] === 1, score: policy.scores[index] };
 }
 
-// What was learned is in full colour; a fallback is pale, with lines of its colour.
+// What was learned is in full colour; a fallback is pale, with lines of its colour or of one that is seen.
 function brush(policy, layer, background) {
   const known = new Map();
   const full = (found) => (layer === "actions" ? colours.ofAction(found.action, policy.taken.length) : colours.ofScore((found.score - policy.usual[0]) / (policy.usual[1] - policy.usual[0] || 1)));
-  const mixed = (colour, trusted) => [colours.packed(trusted ? colour : colours.mixed(colour, background, 0.35)), colours.packed(colour)];
+  const mixed = (colour, trusted) => {
+    const pale = trusted ? colour : colours.mixed(colour, background, 0.35);
+    return [colours.packed(pale), colours.packed(trusted ? colour : colours.hatching(colour, pale))];
+  };
   if (layer !== "actions") return (found) => mixed(full(found), found.trusted);
   return (found) => {
     const name = 2 * found.action + (found.trusted ? 1 : 0);

@@ -47,7 +47,7 @@ async function ledgers() {
 // One ledger for all datasets of a population, so that any of them leads to it.
 function ledgerLinks({ datasets }) {
   if (!datasets.length) return "no dataset yet";
-  return datasets.map((dataset, place) => [place ? ", " : "", link(`audit/ledgers/${dataset}`, dataset)]);
+  return datasets.map((dataset, place) => [place ? ", " : "", link(`audit/ledgers/${dataset}`, h("code", {}, dataset))]);
 }
 
 // --- certificates ------------------------------------------------------------------------------------------------
@@ -60,12 +60,12 @@ async function certificates(going) {
   ].map((one) => ({ ...one, told: h("span", {}, "not checked yet") }));
   if (!rows.length) return empty(h("p", {}, "Nothing was released yet. A certificate comes with every policy and every evaluation."));
   const why = await jws.hindrance();
-  return [why ? evidence.hindered(why) : verifyAll(rows, going), certificateTable(rows)];
+  return [why ? evidence.hindered(why, "Each certificate's own page has its files and the command that checks them") : verifyAll(rows, going), certificateTable(rows)];
 }
 
 function certificateTable(rows) {
   return table([
-    ["Certificate", (one) => link(`${one.kind}/${one.id}/certificate`, one.id)],
+    ["Certificate", (one) => link(`${one.kind}/${one.id}/certificate`, h("code", {}, one.id))],
     ["Of", (one) => one.what],
     ["Dataset", (one) => h("code", {}, one.dataset)],
     ["Checked here", (one) => one.told],

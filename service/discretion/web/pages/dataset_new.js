@@ -73,6 +73,7 @@ function counted(labels, actions) {
   const count = lines(labels).length;
   actions.value = count ? String(count) : "";
   actions.readOnly = count > 0;
+  if (count) forms.mark(actions, null); // what was wrong with it was mended here
 }
 
 function checks({ budget, states, name, horizon, actions, labels, reward, total, stays }) {

@@ -69,6 +69,7 @@ function format(dataset) {
 
 async function send(dataset, file, told, own = {}) {
   if (told.sending) return;
+  say(""); // what was said of the file before
   const type = typeOf(file);
   const found = type ? await lookAt(file, type, dataset) : [{ row: 0, column: "", reason: unread(file) }];
   if (found.length) return replace(told.place, await otherwise(dataset, file, type, told) || refusal(file, found, "Nothing was sent."));

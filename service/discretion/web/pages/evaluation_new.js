@@ -36,7 +36,7 @@ function formOf(policy, named, training, usable, remaining) {
     return body && api.post("/v1/evaluations/plans", body, { signal });
   }, (made) => drawPlan(made, fields, half), (problem) => spending.gone(problem, dataset().id));
   fields.rho = spending.chooser(remaining, plan.again);
-  fields.dataset = h("select", {}, usable.map((one) => h("option", { value: one.id }, `${one.name}${one.id === named.dataset ? ", its own" : ""}${twice(one, usable) ? ` (${one.id})` : ""}`)));
+  fields.dataset = h("select", {}, usable.map((one) => h("option", { value: one.id }, `${one.name}${one.id === named.dataset ? ", its own" : ""}${twice(one, usable) ? ` (${one.id.slice(0, 10)}…)` : ""}`)));
   fields.half = h("select", { onchange: plan.again }, [["", "everyone in the dataset"], ["first", "the first half"], ["second", "the second half"]].map(([value, label]) => h("option", { value }, label)));
   fields.half.value = usable[0].id === named.dataset && half ? OTHER[half] : "";
   fields.dataset.addEventListener("change", async () => {

@@ -84,7 +84,7 @@ function revoking(key, found, session, changed) {
 function consequences(key, found, session) {
   const identity = key.kind === "identity";
   const lasting = {
-    custodian: `Their datasets stay, but nobody can upload, grant or retire there until you run discretion keys ${identity ? "reopen" : "replace"} for this ${key.kind}.`,
+    custodian: ["Their datasets stay, but nobody can upload, grant or retire there until you run ", h("code", {}, `discretion keys ${identity ? "reopen" : "replace"}`), ` for this ${key.kind}.`],
     analyst: "Trainings that they have started go on, and their policies stay.",
     auditor: "Nothing else changes.",
     admin: "Nothing else changes.",
@@ -96,6 +96,6 @@ function consequences(key, found, session) {
       : "From now on its token opens nothing, and whoever is signed in with it is signed out."),
     h("p", {}, lasting[key.role]),
     key.id === session.id ? h("p", { class: "note" }, `This is the ${key.kind} that you are signed in with.`) : null,
-    key.role === "admin" && !others.length ? h("p", { class: "note" }, "It is the last administrator's key. Another can then be made on the server only: discretion keys create --role admin.") : null,
+    key.role === "admin" && !others.length ? h("p", { class: "note" }, "It is the last administrator's key. Another can then be made on the server only: ", h("code", {}, "discretion keys create --role admin"), ".") : null,
   ];
 }

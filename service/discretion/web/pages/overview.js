@@ -223,7 +223,7 @@ function unfinished(open, session, name) {
       ? "Nothing of yours is running. Choose a dataset to plan a training."
       : "Nothing is running. When an analyst starts a training, it appears here by itself."));
   }
-  const linked = (one) => (kind(one) === "evaluation" && session.role === "admin" ? one.id : link(`${kind(one)}s/${one.id}`, one.id));
+  const linked = (one) => (kind(one) === "evaluation" && session.role === "admin" ? one.id : link(`${kind(one)}s/${one.id}`, h("code", {}, one.id)));
   return table([
     ["What", (one) => [`${kind(one)} `, linked(one), h("div", { class: "going" },
       badge(one.state), progress(one.progress, `${words.percent(one.progress)} of ${one.id} done`))]],
@@ -252,7 +252,7 @@ async function releases(session, names) {
 
 function newest(policies, name) {
   return table([
-    ["Policy", (one) => link(`policies/${one.id}`, one.id)],
+    ["Policy", (one) => link(`policies/${one.id}`, h("code", {}, one.id))],
     ["Dataset", (one) => name(one.dataset), "given"],
     ["Learner", (one) => one.algorithm + (one.derived ? ", derived for ρ = 0" : "")],
     ["Certificate", (one) => link(`policies/${one.id}/certificate`, "read")],
@@ -262,7 +262,7 @@ function newest(policies, name) {
 function judgements(evaluations, session, name) {
   const address = (one) => `evaluations/${one.id}${session.role === "auditor" ? "/certificate" : ""}`;
   return table([
-    ["Evaluation", (one) => link(address(one), one.id)],
+    ["Evaluation", (one) => link(address(one), h("code", {}, one.id))],
     ["Dataset", (one) => name(one.dataset), "given"],
     ["ρ", (one) => one.rho, "number"],
     ["Asked", (one) => words.when(one.created_at), "when"],
