@@ -15,6 +15,15 @@ from tests.web.conftest import Visits
 
 Files = dict[str, Path]
 
+WITHOUT_ED25519 = """
+const known = SubtleCrypto.prototype.importKey;
+SubtleCrypto.prototype.importKey = function (format, key, algorithm, ...more) {
+  const name = algorithm.name || algorithm;
+  if (name === "Ed25519") return Promise.reject(new DOMException("Unrecognized name.", "NotSupportedError"));
+  return known.call(this, format, key, algorithm, ...more);
+};
+"""
+
 
 def saved(page: Page, name: str, folder: Path) -> Path:
     with page.expect_download() as begun:
@@ -75,6 +84,34 @@ class TestCertificate:
         expect(page.get_by_role("button", name="Copy discretion verify")).to_be_visible()
         visitor.go("verify")
         expect(page.locator(".verdict")).to_contain_text("not loaded over HTTPS")
+
+    def test_in_a_browser_without_ed25519_the_command_is_shown_instead(
+        self, visit: Visits, hospital: Hospital, tmp_path: Path
+    ):
+        """As browsers were until 2025: every other algorithm is there."""
+        visitor = visit()
+        visitor.context.add_init_script(WITHOUT_ED25519)
+        page = visitor.sign_in(hospital.auditor, f"policies/{hospital.own.policy}/certificate").page
+        verdict = page.locator(".verdict")
+        expect(verdict).to_contain_text("Nothing was checked here.")
+        expect(verdict).to_contain_text("This browser does not know Ed25519 signatures yet. Download the files below")
+        names = ("Download the policy", "Download the certificate", "Download the public keys")
+        files = [saved(page, name, tmp_path).name for name in names]
+        shown = page.get_by_role("button", name="Copy discretion verify").inner_text()
+        assert shown == f"discretion verify {files[0]} {files[1]} --keys {files[2]} --explain"
+        visitor.go("verify")
+        expect(verdict).to_contain_text("does not know Ed25519 signatures yet. Check the files with the command below")
+        expect(page.get_by_role("button", name="Copy discretion verify POLICY")).to_be_visible()
+        expect(page.get_by_role("button", name="Check")).to_have_count(0)
+        visitor.go("audit")
+        expect(verdict).to_contain_text("Each certificate's own page has its files and the command")
+        visitor.go(f"audit/ledgers/{hospital.own.dataset}")
+        expect(verdict).to_contain_text("does not know Ed25519 signatures yet. Download the files below")
+        head = saved(page, "Download the signed head", tmp_path)
+        page.get_by_label("A signed head that you kept").set_input_files(head)
+        page.get_by_role("button", name="Compare").click()
+        expect(verdict.last).to_contain_text("the head that you kept in place of the new one")
+        expect(page.get_by_role("button", name="Copy discretion ledger check")).to_be_visible()
 
     def test_that_the_service_has_changed_is_caught(self, visit: Visits, hospital: Hospital):
         """A service that lies: the answer is changed on its way to the browser."""

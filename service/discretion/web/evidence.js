@@ -68,10 +68,11 @@ export function verdictOf(checks, lead, ...more) {
     more);
 }
 
-export function hindered(why) {
+// `instead`: what to do on this page, where the command and the files may stand elsewhere than on another.
+export function hindered(why, instead = "Download the files below and check them with the command") {
   return h("div", { class: "note verdict", role: "status" },
     h("p", { class: "lead" }, "Nothing was checked here."),
-    h("p", {}, `${why} Download the files below and check them with the command; it needs no network.`));
+    h("p", {}, `${why} ${instead}; it needs no network.`));
 }
 
 export function names({ kind, id }) {

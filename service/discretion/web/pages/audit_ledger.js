@@ -106,13 +106,15 @@ function comparison(ledger, keys) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(go, async () => {
+      const why = await jws.hindrance();
+      if (why) return replace(told, evidence.hindered(why, "Compare it with the command below, the head that you kept in place of the new one"));
       const check = { name: "Kept head", state: "open", says: "" };
       await tried(check, async () => {
         const kept = jws.decoded(await file.files[0].arrayBuffer());
         const payload = await openHead(kept, keys, ledger, await reckoned(ledger.population, ledger.rows));
         check.says = `The head of ${words.when(payload.at)} is row ${payload.sequence} of this ledger: nothing before it was taken back.`;
       });
-      replace(told, evidence.verdictOf([check], check.says));
+      return replace(told, evidence.verdictOf([check], check.says));
     });
   });
   return h("div", { class: "unprinted" }, card("Compare with an earlier head", form));

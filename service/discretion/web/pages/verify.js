@@ -28,7 +28,7 @@ export async function show() {
   });
   return page("Verify a file",
     h("p", {}, "Choose a policy or a report and its certificate. They are read in this browser and sent nowhere."),
-    why ? evidence.hindered(why) : card(null, form), told,
+    why ? evidence.hindered(why, "Check the files with the command below") : card(null, form), told,
     card("Without a browser",
       h("p", {}, "The command checks more than a browser can: it works out every mechanism again from the request."),
       evidence.commands("discretion verify POLICY CERTIFICATE --keys JWKS")));
