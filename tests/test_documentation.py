@@ -23,9 +23,11 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docker" / "README
 SHOWING = [page for page in PAGES if shown.has_steps(page)]
 STARTING = ("docs/operations.md", "docs/tutorial.md")  # a service of their own
 PORT = "http://127.0.0.1:8000"  # what pages say; a test takes a free one
+SCHEDULER = "tls://scheduler.hospital.example:8786"  # likewise, and this machine for all hosts of a cluster
+ENDLESS = ("DISCRETION_HOST=0.0.0.0 discretion cluster schedule", "discretion cluster work")
+AWAITED = "discretion cluster check"  # holds once both of these have begun
 
 _DOCKER = "needs Docker; docker/check walks through such a deployment"
-_CLUSTER = "takes a port that others may have; tests/test_cluster.py starts the same"
 _HOURS = "takes hours; tests/test_utility.py and the tests of the evidence run samples"
 NOT_RUN = {
     "README.md": {
@@ -40,14 +42,6 @@ NOT_RUN = {
             "docker compose --file docker/compose.yaml exec scheduler discretion cluster check",
         ),
         _DOCKER,
-    )
-    | dict.fromkeys(
-        (
-            "DISCRETION_HOST=0.0.0.0 discretion cluster schedule",
-            "discretion cluster work",
-            "discretion cluster check",
-        ),
-        _CLUSTER,
     ),
     "docs/guide.md": {"discretion serve": "goes on for ever; every test of a page starts it"},
     "docs/utility.md": {"make utility": _HOURS, "make evidence": _HOURS},
@@ -128,6 +122,20 @@ def _everything(terminal: int) -> str:
     return found.decode()
 
 
+def free() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def carried_out(code: str) -> str:
+    """What goes on for ever does so beside the rest; what needs it is asked until it answers."""
+    if code in ENDLESS:
+        return f"{code.replace('0.0.0.0', '127.0.0.1')} > /dev/null 2>&1 &"
+    if code == AWAITED:
+        return f"for _ in {{1..100}}; do {code} > said 2>&1 && break; sleep 0.1; done; cat said"
+    return code
+
+
 def a_ready_dataset(service: services.Service) -> dict[str, str]:
     """For a page that begins in the middle of the story, the dataset and the token that it speaks of."""
     custodian, analyst = service.key("custodian"), service.key("analyst")
@@ -149,8 +157,7 @@ class TestPages:
         wanted, folder = to_run(page), tmp_path / "reader"
         folder.mkdir()
         if name(page) in STARTING:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port = str(free.getsockname()[1])
+            port = str(free())
             printed = self.printed(wanted, folder, f"http://127.0.0.1:{port}", {"DISCRETION_PORT": port})
         else:
             with services.serve(tmp_path / "service") as service:
@@ -162,9 +169,10 @@ class TestPages:
 
     def printed(self, wanted: list[shown.Step], folder: Path, url: str, given: dict[str, str]) -> list[str]:
         """Under the address and the id of this run; read back as the page has them."""
-        moved = []
+        moved, scheduler = [], f"tls://127.0.0.1:{free()}"
         for step in wanted:
-            code = re.sub(r"ds_[A-Za-z0-9]{22}", given.get("DATASET", ""), step.code.replace(PORT, url))
+            code = carried_out(step.code).replace(PORT, url).replace(SCHEDULER, scheduler)
+            code = re.sub(r"ds_[A-Za-z0-9]{22}", given.get("DATASET", ""), code)
             moved.append(shown.Step(code, step.shown, step.language))
         return [found.replace(url, PORT) for found in run(moved, folder, **given)]
 

@@ -229,7 +229,8 @@ def _examined(client: distributed.Client, dataset: str | None, need: int) -> str
             f"A machine of the cluster has {least // _MEGABYTE} MB and needs {-(-need // _MEGABYTE)}; "
             "give it more (DISCRETION_TRAINING_MEGABYTES there says how much it may take)."
         )
-    return f"{len(machines)} machines with {least // _MEGABYTE} MB or more can make sums."
+    count = "1 machine" if len(machines) == 1 else f"{len(machines)} machines"
+    return f"{count} with {least // _MEGABYTE} MB or more can make sums."
 
 
 def is_quiet() -> bool:
