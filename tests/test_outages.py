@@ -1,23 +1,29 @@
 """What goes wrong around a running service: it says 503, loses nothing, and goes on by itself when it is over."""
 
 import contextlib
+import errno
 import os
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import httpx
 import pytest
 import sqlalchemy as sa
+from fastapi import FastAPI
+from typer import testing
 
-from discretion import database, errors, ledger, serving, settings, tables
-from tests import dying, services
+from discretion import cli, database, hosting, ledger, logs, serving, settings, summing, tables, worker
+from tests import clusters, dying, providers, services
 from tests.test_serving import SLOW, run
 
 on_a_server = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
@@ -236,7 +242,12 @@ KEY = "-----BEGIN PRIVATE KEY-----\nno key\n-----END PRIVATE KEY-----"
 WRONG: list[tuple[str, Callable[[Path], str]]] = [
     ("DATA", lambda folder: str(folder / "file")),
     ("DATA", lambda folder: str(folder / "file" / "below")),
+    ("WORK", lambda folder: str(folder / "file")),
+    ("WORK", lambda folder: str(folder / "file" / "below")),
+    ("WORK", lambda folder: "/proc/work"),
     ("HEADS", lambda folder: str(folder / "file")),
+    ("HEADS", lambda folder: str(folder / "file" / "below")),
+    ("HEADS", lambda folder: "/proc/heads"),
     ("HOST", lambda folder: "no such host"),
     ("HOST", lambda folder: "203.0.113.7"),
     ("DATABASE_URL", lambda folder: "nonsense"),
@@ -244,6 +255,9 @@ WRONG: list[tuple[str, Callable[[Path], str]]] = [
     ("DATABASE_URL", lambda folder: "postgresql://host:port/name"),
     ("DATABASE_URL", lambda folder: f"sqlite:///{folder / 'missing' / 'x.db'}"),
     ("DATABASE_URL", lambda folder: f"sqlite:///{folder / 'file'}"),
+    ("DATABASE_URL", lambda folder: "postgresql://127.0.0.1:1/name?sslmode=bogus"),
+    ("DATABASE_URL", lambda folder: "postgresql://127.0.0.1:99999/name"),
+    ("DATABASE_URL", lambda folder: "postgresql:///name?host=/nowhere&nonsense=1"),
     ("DATABASE_URL_FILE", lambda folder: str(folder / "missing")),
     ("DATABASE_URL_FILE", lambda folder: str(folder)),
     ("SIGNING_KEY", lambda folder: KEY),
@@ -255,12 +269,15 @@ WRONG: list[tuple[str, Callable[[Path], str]]] = [
     *[(name, lambda folder: "-1") for name in settings._NUMBERS],
     *[(name, lambda folder: "maybe") for name in settings._CHOICES],
     ("STORE", lambda folder: "ftp://host/place"),
+    ("STORE", lambda folder: f"file://{folder / 'file'}"),
+    ("STORE", lambda folder: f"file://{folder / 'file' / 'below'}"),
     ("STORE", lambda folder: "s3://bucket?endpoint=https://127.0.0.1:1"),  # without keys
     ("STORE_KEY_FILE", lambda folder: str(folder / "missing")),
     ("STORE_KEY_FILE", lambda folder: str(folder / "empty")),
     ("S3_ACCESS_KEY_FILE", lambda folder: str(folder / "missing")),
     ("S3_SECRET_KEY_FILE", lambda folder: str(folder / "empty")),
     ("CLUSTER", lambda folder: "tcp://127.0.0.1:8786"),
+    ("CLUSTER", lambda folder: "tls://127.0.0.1:8786"),  # without certificates
     ("NO_SUCH_SETTING", lambda folder: "1"),
 ]
 # What means something only beside another setting.
@@ -274,13 +291,20 @@ PROVIDER = {
     "OIDC_AUDIENCE": "discretion",
     "OIDC_ROLES": "clinic=custodian",
 }
-CLUSTER = {"CLUSTER": "tls://127.0.0.1:1"}  # which needs three files, and gets one
+CLUSTER = {"CLUSTER": "tls://127.0.0.1:1"}  # and certificates, which `_given` makes
 WRONG_BESIDE: list[tuple[dict[str, str], str, Callable[[Path], str]]] = [
     (BUCKET, "S3_ACCESS_KEY", lambda folder: "two words"),
     (BUCKET, "S3_SECRET_KEY", lambda folder: "ümlaut"),
     (BUCKET, "S3_CA_FILE", lambda folder: str(folder / "missing")),
+    (BUCKET, "STORE", lambda folder: "s3://bucket?endpoint=https://127.0.0.1:99999"),
+    (CLUSTER, "CLUSTER", lambda folder: "tls://127.0.0.1:99999"),
+    *[(CLUSTER, name, lambda folder: "") for name in settings._TLS],
     *[(CLUSTER, name, lambda folder: str(folder / "missing")) for name in settings._TLS],
+    *[(CLUSTER, name, lambda folder: str(folder)) for name in settings._TLS],
+    *[(CLUSTER, name, lambda folder: str(folder / "file")) for name in settings._TLS],
+    (CLUSTER, "CLUSTER_KEY_FILE", lambda folder: str(clusters.certificates(folder / "other")["cluster_key_file"])),
     (PROVIDER, "OIDC_ISSUER", lambda folder: "http://id.hospital.example"),
+    (PROVIDER, "OIDC_ISSUER", lambda folder: "https://id.hospital.example:99999"),
     (PROVIDER, "OIDC_AUDIENCE", lambda folder: ""),
     (PROVIDER, "OIDC_ROLES", lambda folder: "clinic=director"),
     (PROVIDER, "OIDC_ROLE_CLAIM", lambda folder: "two\nlines"),
@@ -289,38 +313,99 @@ WRONG_BESIDE: list[tuple[dict[str, str], str, Callable[[Path], str]]] = [
     (PROVIDER, "OIDC_CLOCK_SKEW_SECONDS", lambda folder: "a lot"),
     (PROVIDER, "OIDC_CA_FILE", lambda folder: str(folder / "missing")),
 ]
+NOTHING: dict[str, str] = {}
+EVERY_WRONG = [(NOTHING, name, value) for name, value in WRONG] + WRONG_BESIDE
+STORE = {"STORE", "STORE_KEY_FILE", *(name for name in settings._NAMES if name.startswith("S3_"))}
+# What a command has no use for. A name in it may still be refused: nobody sets what cannot be read at all.
+UNUSED: dict[str, set[str]] = {
+    "serve": set(),
+    "work": {"HOST", "WORK"},
+    "migrate": {"HOST", "WORK", "HEADS", "SIGNING_KEY", *STORE, *settings._TLS},
+    "cluster schedule": {"DATA", "HOST", "WORK", "HEADS", "SIGNING_KEY", "DATABASE_URL", *STORE},
+    "cluster work": {"HOST", "WORK", "HEADS", "SIGNING_KEY", "DATABASE_URL"},
+    "cluster check": {"DATA", "HOST", "WORK", "HEADS", "SIGNING_KEY", "DATABASE_URL", *STORE},
+}
+EACH = [
+    pytest.param(command, *wrong, id=f"{command}-{wrong[1]}")
+    for command, unused in UNUSED.items()
+    for wrong in EVERY_WRONG
+    if wrong[1] not in unused
+]
+
+
+class Begun(Exception):
+    """A command has come past its settings."""
+
+
+def begin(*given: Any) -> NoReturn:
+    for each in given:
+        if isinstance(each, worker.Worker):
+            each._engine.dispose()
+        if isinstance(each, FastAPI):
+            each.state.service.engine.dispose()
+        if isinstance(each, socket.socket):
+            each.close()
+    raise Begun
 
 
 class TestWrongSettings:
+    @pytest.fixture(autouse=True)
+    def nothing_begins(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The commands run in this process, up to where they would begin, or wait."""
+        for owner, name in ((serving, "serve"), (hosting, "schedule"), (hosting, "work"), (summing, "check")):
+            monkeypatch.setattr(owner, name, begin)
+        monkeypatch.setattr(serving, "_wait", begin)
+        monkeypatch.setattr(worker.Worker, "_claim", begin)
+        monkeypatch.setattr(worker, "time", SimpleNamespace(sleep=begin))
+        for owner, name in ((serving, "harden"), (logs, "configure"), (signal, "signal")):  # of the whole process
+            monkeypatch.setattr(owner, name, lambda *_: None)
+
     def test_there_is_a_wrong_value_for_every_setting(self):
-        tried = {name for name, _ in WRONG} | {name for _, name, _ in WRONG_BESIDE}
-        assert {*settings._NAMES, *(f"{name}_FILE" for name in settings._SECRETS)} - {
-            "WORK"
-        } <= tried  # any path may be
+        tried = {name for _, name, _ in EVERY_WRONG}
+        assert {*settings._NAMES, *(f"{name}_FILE" for name in settings._SECRETS)} <= tried
 
-    @pytest.mark.parametrize(("name", "value"), WRONG, ids=lambda part: part if isinstance(part, str) else "")
-    def test_the_start_ends_with_one_sentence_that_names_the_setting(self, tmp_path, name, value):
-        (tmp_path / "file").write_text("a file that is no folder and no database")
-        (tmp_path / "binary").write_bytes(b"\xff\xfe")
-        (tmp_path / "empty").touch()
-        _refused(tmp_path, {}, name, value)
+    @pytest.mark.parametrize(("command", "beside", "name", "value"), EACH)
+    def test_the_start_ends_with_one_sentence_that_names_the_setting(self, tmp_path, command, beside, name, value):
+        done = started(tmp_path, command, beside, **{name: value})
+        assert done.exit_code == 2, done.exception
+        assert f"DISCRETION_{name.removesuffix('_FILE')}" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert KEY.splitlines()[1] not in done.output
 
-    @pytest.mark.parametrize(
-        ("beside", "name", "value"), WRONG_BESIDE, ids=lambda part: part if isinstance(part, str) else ""
-    )
-    def test_and_so_does_one_that_is_wrong_beside_others(self, tmp_path, beside, name, value):
-        _refused(tmp_path, beside, name, value)
+    @pytest.mark.parametrize("command", UNUSED)
+    def test_and_what_is_right_begins(self, tmp_path, command):
+        """The control: nothing but the setting has ended a start above."""
+        assert started(tmp_path, "migrate").exit_code == 0
+        done = started(tmp_path, command, CLUSTER)
+        assert isinstance(done.exception, Begun) or (command, done.exit_code) == ("migrate", 0)
+
+    def test_a_disk_that_is_full_is_waited_for(self, tmp_path, monkeypatch):
+        def full(dir: Path) -> NoReturn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(tempfile, "TemporaryFile", full)
+        assert isinstance(started(tmp_path, "serve").exception, Begun)
+
+    @pytest.mark.parametrize("command", ["work", "cluster work"])
+    def test_a_store_that_is_not_mounted_is_waited_for(self, tmp_path, command):
+        assert started(tmp_path, "migrate").exit_code == 0
+        done = started(tmp_path, command, CLUSTER, STORE=lambda folder: f"file://{folder / 'missing'}")
+        assert isinstance(done.exception, Begun)
 
 
-def _refused(folder: Path, beside: dict[str, str], name: str, value: Callable[[Path], str]) -> None:
-    given = services.environment(folder) | {f"DISCRETION_{other}": text for other, text in beside.items()}
-    given[f"DISCRETION_{name}"] = value(folder)
-    # What `discretion serve` does; that it ends with code 2 and this sentence is tried in `test_serving`.
-    with pytest.raises(errors.InvalidSetting) as refusal:
-        serving.opened(settings.read(given), lambda token: None)
-    assert f"DISCRETION_{name.removesuffix('_FILE')}" in str(refusal.value)
-    assert len(str(refusal.value).splitlines()) == 1
-    assert KEY.splitlines()[1] not in str(refusal.value)
+def started(
+    folder: Path, command: str, beside: dict[str, str] = NOTHING, **given: Callable[[Path], str]
+) -> testing.Result:
+    (folder / "file").write_text("a file that is no folder, no database and no certificate")
+    (folder / "binary").write_bytes(b"\xff\xfe")
+    (folder / "empty").touch()
+    found = beside | {}
+    if beside is CLUSTER:
+        made = clusters.certificates(folder / "tls")
+        found |= {name.upper(): str(path) for name, path in made.items()}
+    found |= {name: value(folder) for name, value in given.items()}
+    environment = services.environment(folder) | {f"DISCRETION_{name}": value for name, value in found.items()}
+    return testing.CliRunner().invoke(cli.app, command.split(), env=environment)
 
 
 class TestUnreadableSecret:
@@ -355,3 +440,60 @@ class TestClock:
             assert queue.ended(training).state in ("released", "failed")
         queue.check_charged_once(training)
         queue.close()
+
+    def test_that_jumps_an_hour_forward_and_back_loses_no_training_and_charges_none_twice(self, tmp_path, url):
+        """Everybody's at once: of API, two workers and the database. What ends by the time of day ends by that one."""
+        queue, clock = dying.Queue(tmp_path, url), tmp_path / "clock"
+        with providers.provider() as provider, jumping_service(queue, clock, provider) as service:
+            custodian, analyst, browser = service.key("custodian"), service.key("analyst"), service.client(None)
+            assert browser.post("/v1/session", json={"token": analyst.token}).status_code == 201
+            identity = service.client(provider.token())
+
+            def let_in() -> list[int]:
+                """Whom a key, a session and a token of the provider open for, now."""
+                return [one.get("/v1/datasets").status_code for one in (analyst, browser, identity)]
+
+            dataset = services.ready_dataset(custodian, schema=SLOW)
+            services.grant(custodian, dataset, analyst)
+            training = services.submit(analyst, dataset).json()["id"]
+            with jumping(queue, clock, "work"), jumping(queue, clock, "work"):
+                services.wait_until(lambda: [row.recorded for row in queue.rows(tables.draws, training)][-1:] == [True])
+                assert let_in() == [200, 200, 200]
+                # An hour after it was last used a session has ended, and a token that lasted five minutes as well;
+                # before it was issued, a token is not good yet.
+                for hours, expected in ((1, [200, 401, 401]), (0, [200, 200, 200]), (-1, [200, 200, 401])):
+                    clock.write_text(str(3600 * hours))
+                    assert let_in() == expected
+                    services.wait_until(lambda: is_kept(queue.row(training), hours))  # noqa: B023 (at once)
+                clock.write_text("0")
+                assert services.ended(analyst, training)["state"] == "released"
+            assert let_in() == [200, 200, 200]
+            again = services.submit(analyst, dataset).json()
+            assert (again["id"], again["state"]) == (training, "released")
+            assert analyst.get(f"/v1/datasets/{dataset}/budget").json()["charged"] == "0.5"
+        queue.check_charged_once(training)
+        queue.close()
+
+
+@contextlib.contextmanager
+def jumping_service(queue: dying.Queue, clock: Path, provider: providers.Provider) -> Iterator[services.Service]:
+    clock.write_text("0")
+    port = clusters.free_port()
+    with jumping(queue, clock, "serve", port=port, workers=0, **provider.environment()) as process:
+        service = services.Service(f"http://127.0.0.1:{port}", "", process, queue.folder, queue.url)
+        services.wait_until(lambda: status(service.url) == 200, 240)
+        service.token = run(queue.folder, "keys", "create", "--role", "admin", url=queue.url).stdout.strip()
+        yield service
+        service.stop()
+
+
+def jumping(
+    queue: dying.Queue, clock: Path, command: str, **given: Any
+) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    return queue.running("tests.jumping", command, environment={"JUMP": str(clock)}, **given)
+
+
+def is_kept(row: Any, hours: int) -> bool:
+    """Whether its worker has noticed what time it is now."""
+    until = datetime.fromisoformat(row.lease_until) - datetime.now(UTC) - timedelta(hours=hours)
+    return row.state == "released" or abs(until) < timedelta(minutes=5)

@@ -31,8 +31,13 @@ _POOL: Final[dict[str, Any]] = {"pool_size": 15, "max_overflow": 0}
 _READING: Final = "discretion_reading"
 _GLANCING: Final = "discretion_glancing"
 _STARTING: Final = 3141592653  # any number that nobody else locks
-# Of what libpq says where it is told no; it gives no code. Everything else may pass: a server that starts, no route.
-_REFUSED: Final = re.compile(r"authentication failed|does not exist|no pg_hba\.conf entry|no password supplied")
+# Of what libpq says where it is told no or an address cannot be meant; it gives no code. Everything else may pass: a
+# server that starts, no route, a certificate that has ended.
+_REFUSED: Final = re.compile(
+    r"authentication failed|does not exist|no pg_hba\.conf entry|no password supplied|server does not support SSL"
+    r"|invalid [\w\" ]*(value|number)|could not parse|definition of service"
+    r"|could not (read|load) [\w ]*(certificate|key) file"
+)
 
 
 def engine(url: str) -> sa.Engine:
@@ -217,7 +222,9 @@ def unreachable(failure: sa.exc.DatabaseError) -> errors.Refusal:
     if isinstance(failure.orig, sqlite3.Error) and "locked" not in str(failure.orig):
         return errors.InvalidSetting(f"The file of DISCRETION_DATABASE_URL cannot be used: {failure.orig}.")
     if not isinstance(failure, sa.exc.OperationalError) or _REFUSED.search(str(failure.orig)):
-        return errors.InvalidSetting("The database does not let this program in; check DISCRETION_DATABASE_URL.")
+        return errors.InvalidSetting(
+            "DISCRETION_DATABASE_URL cannot be meant, or the database does not let this program in by it."
+        )
     return errors.DatabaseUnreachable("The database does not answer; check DISCRETION_DATABASE_URL.")
 
 
@@ -231,7 +238,8 @@ def check(made: sa.Engine) -> None:
     """Refuse to work on a schema other than the one this program knows."""
     if made.dialect.name == "sqlite" and not Path(str(made.url.database)).exists():  # connecting would make one
         raise errors.NotMigrated(
-            "There is no database here: go to the service's folder, or make a new one with `discretion migrate`."
+            "There is no database here: go to the service's folder, name it (DISCRETION_DATA, DISCRETION_DATABASE_URL) "
+            "or make a new one with `discretion migrate`."
         )
     try:
         with snapshot(made) as connection:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import dask
 import distributed
 
-from discretion import cluster, errors, shelves
+from discretion import cluster, errors
 from discretion.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,6 @@ def schedule(found: Settings) -> None:
 
 
 def work(found: Settings, megabytes: int) -> None:
-    shelves.opened(found).close()  # what cannot be meant is refused before anybody relies on this machine
     asyncio.run(_until_told(_work(found, megabytes)))
 
 

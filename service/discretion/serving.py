@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from discretion import audit, database, errors, keys, logs, settings
+from discretion import audit, database, errors, keys, logs, premises, settings
 from discretion.settings import Settings
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def privately() -> Iterator[None]:
 
 
 def prepare(found: Settings, announce: Callable[[str], None]) -> None:
-    """Folder, schema and, if nobody can come in yet, an administrator's key."""
-    with _writing(found):
-        found.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """The schema and, if nobody can come in yet, an administrator's key."""
     engine = database.engine(found.database_url)
     if found.migrates:
         for step in database.migrate(engine, audit.migrated):
@@ -76,18 +74,11 @@ def prepare(found: Settings, announce: Callable[[str], None]) -> None:
     engine.dispose()
 
 
-@contextmanager
-def _writing(found: Settings) -> Iterator[None]:
-    try:
-        yield
-    except OSError as trouble:
-        raise errors.InvalidSetting(f"DISCRETION_DATA cannot be made: {trouble.strerror}.") from None
-
-
 def opened(found: Settings, announce: Callable[[str], None]) -> tuple[Any, socket.socket]:
     """The application and where it listens, once the database is there; who asks before that is told so."""
     from discretion.api import app as api
 
+    premises.check(found, "serve")
     listening = None
     while True:
         try:

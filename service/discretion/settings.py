@@ -20,13 +20,14 @@ _SECRETS: Final = ("DATABASE_URL", "SIGNING_KEY", "METRICS_TOKEN", "S3_ACCESS_KE
 _TLS: Final = ("CLUSTER_CA_FILE", "CLUSTER_CERTIFICATE_FILE", "CLUSTER_KEY_FILE")
 _PATHS: Final = ("WORK", "STORE_KEY_FILE", "S3_CA_FILE", *_TLS)
 _SHORTEST_TOKEN: Final = 24
+_MOST_PORT: Final = 65535
 
 # name: (default, least, most, what it means)
 _NUMBERS: Final = {
-    "PORT": (8000, 0, 65535, "the port to listen on; 0 takes a free one"),
+    "PORT": (8000, 0, _MOST_PORT, "the port to listen on; 0 takes a free one"),
     "WORKERS": (1, 0, 64, "trainings that one `discretion serve` or `discretion work` runs at once"),
-    "TRAINING_MEGABYTES": (0, 0, 100_000_000, "memory of one training; 0 is what the machine has"),
     "TRAINING_PROCESSORS": (0, 0, 65536, "of one training; 0 is an equal share of what the process may use"),
+    "TRAINING_MEGABYTES": (0, 0, 100_000_000, "memory of one training; 0 is what the machine has"),
     "LEASE_SECONDS": (15, 2, 3600, "how long after a worker's death its training is taken over"),
     "REQUESTS_PER_SECOND": (200, 1, 1_000_000, "of one key, before it is told to wait"),
     "MAX_BODY_MEGABYTES": (32, 1, 1024, "of a JSON request"),
@@ -77,8 +78,8 @@ class Settings:
     host: str
     port: int
     workers: int
-    training_megabytes: int
     training_processors: int
+    training_megabytes: int
     lease_seconds: int
     requests_per_second: int
     max_body_megabytes: int
@@ -96,11 +97,11 @@ class Settings:
         return self.data / "datasets"
 
     @property
-    @property
     def processors_file(self) -> Path:
         """By which workers know whose processors are whose."""
         return self.data / "processors"
 
+    @property
     def signing_key_file(self) -> Path:
         return self.data / "signing-key.pem"
 
@@ -141,7 +142,8 @@ def _cluster(environment: Mapping[str, str]) -> Cluster | None:
     named = [file for file in files if file is not None]
     if not address and not named:
         return None
-    if not re.fullmatch(r"tls://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\]):[1-9][0-9]{0,4}", address or ""):
+    named_port = re.fullmatch(r"tls://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\]):([1-9][0-9]{0,4})", address or "")
+    if named_port is None or int(named_port[1]) > _MOST_PORT:
         raise errors.InvalidSetting(f"{_PREFIX}CLUSTER must be tls://host:port, the address of Dask's scheduler.")
     if len(named) < len(_TLS):
         raise errors.InvalidSetting(

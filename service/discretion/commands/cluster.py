@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from discretion import errors, logs, memory, serving, settings, summing
+from discretion import errors, logs, memory, premises, serving, settings, summing
 from discretion.commands import terminal
 
 app = typer.Typer()
@@ -17,14 +17,14 @@ app.add_typer(cluster_app, name="cluster")
 def schedule() -> None:
     """Run the scheduler, at the port of DISCRETION_CLUSTER."""
     with terminal.told():
-        _hosting().schedule(_begun())
+        _hosting().schedule(_begun("cluster schedule"))
 
 
 @cluster_app.command("work")
 def work() -> None:
     """Make sums for the scheduler, one at a time; start as many as a host has processors."""
     with terminal.told():
-        found = _begun()
+        found = _begun("cluster work")
         _hosting().work(found, memory.limit(found) // memory.MEGABYTE)
 
 
@@ -32,14 +32,17 @@ def work() -> None:
 def check() -> None:
     """Ask scheduler and machines whether sums can be made there; exits 2 and says why if not."""
     with terminal.told():
-        words = summing.check(settings.read())
+        found = settings.read()
+        premises.check(found, "cluster check")
+        words = summing.check(found)
     typer.echo(words)
 
 
-def _begun() -> settings.Settings:
+def _begun(command: str) -> settings.Settings:
     serving.harden()
     found = settings.read()
     logs.configure(found.log_format)
+    premises.check(found, command)
     return found
 
 

@@ -19,6 +19,7 @@ from discretion import (
     keys,
     ledger,
     logs,
+    premises,
     processes,
     serving,
     settings,
@@ -73,6 +74,8 @@ def work(
     with terminal.told(), _damage():
         found = settings.read()
         logs.configure(found.log_format)
+        if with_parent is None:  # else it has looked: what goes away later is waited for
+            premises.check(found, "work")
         if found.workers > 1 and with_parent is None:
             serving.crew(found)
         else:
@@ -92,7 +95,7 @@ def migrate() -> None:
     """Bring the database up to this version, in one transaction; says each step."""
     with terminal.told(), serving.privately():
         found = settings.read()
-        found.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        premises.check(found, "migrate")
         engine = database.engine(found.database_url)
         for step in database.migrate(engine, audit.migrated):
             typer.echo(f"{step.revision}: {step.purpose}")
