@@ -242,7 +242,12 @@ class TestOutcomes:
         assert found.column("outcome").to_pylist() == [0.0, 1.0]
 
     @pytest.mark.parametrize(
-        ("ends", "good", "words"), [([0, 1, 2], 0, "Row 3: .* third"), ([0, 1, 1], "home", "as it stands")]
+        ("ends", "good", "words"),
+        [
+            ([0, 1, 2], 0, "Row 3: .* third"),
+            ([0, 1, 1], "home", "as it stands"),
+            (["Home", "died", "died"], "home", "no row so far has 'home'; give the good end as it is written"),
+        ],
     )
     def test_a_third_end_or_one_that_cannot_be_is_refused(self, ends, good, words):
         rows = table([1, 1, 1]).append_column("ended", pa.array(ends))

@@ -221,6 +221,44 @@ class TestExitCodes:
         named = [line.split(":")[0].removeprefix("  header, column ") for line in said.splitlines()[1:]]
         assert named == ["unit", "step", "state", "action", "reward", "stay", "hour"]
 
+    @pytest.mark.parametrize(
+        ("header", "more", "keys"),
+        [
+            ("hour,stay,cluster,act,gain", (), "-t, -k2,2 -k1,1n"),
+            ("hour;stay;nth;cluster;act;gain", ("--column", "trajectory=nth"), "-t';' -k2,2 -k3,3 -k1,1n"),
+        ],
+    )
+    def test_a_file_in_the_order_of_time_is_told_the_command_that_sorts_it(self, people, tmp_path, header, more, keys):
+        several = bool(more)
+        sign, nth = (";", ";1") if several else (",", "")
+        lines = [f"{hour}{sign}{stay}{nth}{sign}1{sign}1{sign}0.5" for hour in (1, 2) for stay in "ab"]
+        file = tmp_path / "by time.csv"
+        file.write_text("\n".join([header, *lines]) + "\n")
+        custodian = people["custodian"]
+        names = ("unit=stay", "step=hour", "state=cluster", "action=act", "reward=gain")
+        asked = ("upload", services.new_dataset(custodian.client), str(file), *more)
+        asked += tuple(word for name in names for word in ("--column", name))
+        said = custodian.run(*asked).stderr
+        command = re.search(r"This sorts it: (.*)$", said, re.MULTILINE)
+        assert command is not None, said
+        assert keys in command[1]
+        subprocess.run(["bash", "-c", command[1]], check=True, cwd=tmp_path)
+        assert custodian.said(*asked[:2], str(tmp_path / "sorted.csv"), *asked[3:])["units"] == 2
+
+    def test_a_token_in_place_of_an_id_and_an_id_in_place_of_a_token_are_told(self, people):
+        custodian, analyst = people["custodian"], people["analyst"]
+        dataset = services.new_dataset(custodian.client)
+        done = custodian.run("grants", "add", dataset, f"dk_{'x' * 43}", "1")
+        assert (done.exit_code, "secret token" in done.stderr, "xxx" in done.stderr) == (2, True, False)
+        done = analyst.run("login", analyst.service.url, typed="key_3PsjCfhXSZhSxBqw8frCee\n")
+        assert (done.exit_code, done.stderr) == (3, "That is the id of a key. Its token begins with dk_.\n")
+
+    def test_a_schema_that_is_none_is_shown_one(self, people, tmp_path):
+        (tmp_path / "schema.json").write_text('{"horizon": 3, "states": 4}')
+        done = people["custodian"].run("datasets", "create", "x", str(tmp_path / "schema.json"), "--rho", "1")
+        assert done.exit_code == 2
+        assert 'A schema looks like this: {"horizon": 6, "states": {"kind": "discrete"' in done.stderr
+
 
 class TestJourney:
     def test_from_a_plan_to_a_policy_that_decides_and_verifies(self, people, dataset, tmp_path):

@@ -41,6 +41,7 @@ class _Rows:
         self._last: int | None = None  # the step of the row before
         self._stays = 0
         self._bad: Any = None  # the value that is not the good end
+        self._good_seen = False
 
     def convert(self, table: pa.Table) -> pa.RecordBatch:
         self._table = table
@@ -200,12 +201,15 @@ class _Rows:
             )
             raise errors.InvalidSource(told) from None
         others = pc.unique(values.filter(pc.invert(fine)))
+        self._good_seen = self._good_seen or bool(pc.any(fine).as_py())
         if self._bad is None and len(others):
             self._bad = others[0]
         if any(other != self._bad for other in others):
             third = pc.and_(pc.invert(fine), pc.not_equal(values, self._bad))
-            told = f"is a third way to end, besides {good!r} and another; mend the good end, make it two, or send"
-            raise self._wrong(_index(third), column, f"{told} numbers as 'outcome'")
+            told = f"is a third way to end, besides {good!r} and another; make it two, or send numbers as 'outcome'"
+            if not self._good_seen:
+                told = f"is a second way to end, and no row so far has {good!r}; give the good end as it is written"
+            raise self._wrong(_index(third), column, told)
         return pc.if_else(fine, pa.scalar(float(self._best)), pa.scalar(float(self._worst)))
 
 

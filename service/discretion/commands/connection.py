@@ -115,6 +115,8 @@ def sign_in(url: Annotated[str, typer.Argument(help="The service's address.")]) 
     found = login.Login(url.rstrip("/"), token.strip())
     if not found.token or not found.token.isascii() or not found.token.isprintable():
         terminal.refuse("That is no token; copy the one that was shown when the key was made.", terminal.FORBIDDEN)
+    if found.token.startswith("key_"):
+        terminal.refuse("That is the id of a key. Its token begins with dk_.", terminal.FORBIDDEN)
     with terminal.told(), _opened(found) as client:
         try:
             next(client.datasets(), None)

@@ -1,9 +1,11 @@
 """A custodian's commands: datasets, uploads, grants, and what a budget has left."""
 
-from collections.abc import Iterator
+import csv
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -11,6 +13,10 @@ from discretion import errors
 from discretion.client import Outcome, Refused
 from discretion.commands import connection, terminal
 
+_SCHEMA: Final = (
+    'A schema looks like this: {"horizon": 6, "states": {"kind": "discrete", "count": 4}, "actions": {"count": 6}, '
+    '"reward": {"low": 0, "high": 1}}.'
+)
 _OWN_NAMES: Final = "If the file has names of its own, say which is which: --column unit=COLUMN --column step=COLUMN …"
 
 datasets_app = typer.Typer(help="The datasets you may see.")
@@ -49,7 +55,7 @@ def create_dataset(
     as_json: connection.Json = False,
 ) -> None:
     """Make a dataset without data, from what is publicly known about it."""
-    with connection.service() as client:
+    with connection.service() as client, _advised(lambda problem: _SCHEMA if problem.get("fields") else ""):
         if (rho is None) == (population is None):
             raise errors.InvalidRequest("Give either --rho or --population.")
         budget = {"population": population} if rho is None else {"budget": {"rho": rho}}
@@ -79,22 +85,45 @@ def upload(
     as_json: connection.Json = False,
 ) -> None:
     """Upload a file of rows; columns of other names are named by --column."""
-    with connection.service(progress=terminal.for_people(as_json)) as client, _told_of_columns(column):
-        found = client.upload(dataset, file, _columns(column), outcome=_outcome(outcome, good), levels=_levels(levels))
+    with connection.service(progress=terminal.for_people(as_json)) as client:
+        named = _columns(column)
+        with _advised(lambda problem: _about_rows(file, named or {}, problem.get("problems", []))):
+            found = client.upload(dataset, file, named, outcome=_outcome(outcome, good), levels=_levels(levels))
     terminal.show(found, as_json, terminal.facts(found))
 
 
 @contextmanager
-def _told_of_columns(given: list[str] | None) -> Iterator[None]:
-    """A header that the service does not know is most often a hospital's own."""
+def _advised(advice: Callable[[Mapping[str, Any]], str]) -> Iterator[None]:
+    """What was refused, and what most often helps."""
     try:
         yield
     except Refused as refused:
-        if given or not any(
-            each.get("row") == 0 and each.get("column") for each in refused.problem.get("problems", [])
-        ):
+        if not (words := advice(refused.problem)):
             raise
-        raise Refused(refused.status, refused.code, f"{refused.detail} {_OWN_NAMES}", refused.problem) from None
+        raise Refused(refused.status, refused.code, f"{refused.detail} {words}", refused.problem) from None
+
+
+def _about_rows(file: Path, named: Mapping[str, Any], problems: list[dict[str, Any]]) -> str:
+    """A header that the service does not know is most often a hospital's own, and its order that of the clock."""
+    if not named and any(each.get("row") == 0 and each.get("column") for each in problems):
+        return _OWN_NAMES
+    unsorted = any("sort the file" in each.get("reason", "") for each in problems)
+    return _sorting(file, named) if unsorted and file.suffix.lower() == ".csv" else ""
+
+
+def _sorting(file: Path, named: Mapping[str, Any]) -> str:
+    """The command that brings the rows of a stay together, by where its columns stand in this file."""
+    with file.open(encoding="utf-8-sig", newline="") as text:
+        header = text.readline()
+    between = max(",;\t", key=header.count)
+    places = {name: place for place, name in enumerate(next(csv.reader([header], delimiter=between)), 1)}
+    unit, stay, step = (places.get(named.get(name, name)) for name in ("unit", "trajectory", "step"))
+    if unit is None or step is None:
+        return ""
+    by = " ".join(f"-k{place},{place}" for place in (unit, stay) if place)
+    sign = "$'\\t'" if between == "\t" else shlex.quote(between)
+    name = shlex.quote(str(file))
+    return f"This sorts it: (head -n 1 {name}; tail -n +2 {name} | sort -t{sign} {by} -k{step},{step}n) > sorted.csv"
 
 
 def _columns(given: list[str] | None) -> dict[str, str | tuple[str, ...] | None] | None:
@@ -156,6 +185,8 @@ def add_grant(
 ) -> None:
     """Let an analyst use a dataset."""
     with connection.service() as client:
+        if key.startswith("dk_"):
+            raise errors.InvalidRequest("That is a secret token; name the key by its id, which begins with key_.")
         found = client.add_grant(dataset, key, rho)
     terminal.show(found, as_json, terminal.facts(found))
 
