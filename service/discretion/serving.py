@@ -70,6 +70,7 @@ def prepare(found: Settings, announce: Callable[[str], None]) -> None:
             now = datetime.now(UTC)
             made, token = keys.create(connection, "first administrator", "admin", at=now)
             audit.record(connection, made.id, "key.create", made.id, at=now)
+            _log.info("The line that follows on standard output is the first administrator's token, shown this once.")
             announce(token)
     engine.dispose()
 
