@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.utility import coverage, problems
+from benchmarks.utility import coverage, problems, windows_vector
 
 from discretion.learning import judgements
 
@@ -51,3 +52,24 @@ class TestSummary:
         rows = coverage.summary(cell, list(coverage.measured(cell, 1000)))
         assert [row["policy"] for row in rows] == list(coverage.POLICIES)
         assert all(0 <= row["supported_share"] <= 1 for row in rows)
+
+
+class TestReceived:
+    @pytest.mark.parametrize("make", [problems.windows, lambda _: windows_vector.UNKNOWN])
+    def test_what_patients_received_is_measured_by_itself(self, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(type(windows_vector.UNKNOWN), "received", lambda _: 0.51)
+        cell = coverage.Cell("clinic", make, 4_000, Fraction(100), 1)
+        (row,) = coverage.summary(cell, [coverage.received(cell, 2000)])
+        assert (row["policy"], row["runs"]) == (coverage.RECEIVED, 1)
+        assert row["held"] == row["behaviour_held"]
+        assert abs(row["error"]) < 5 * row["half_width"] < 0.3
+
+
+class TestBeside:
+    def test_new_rows_replace_those_about_the_same_and_stay_in_their_cell(self) -> None:
+        def row(problem: str, policy: str, held: int) -> coverage.Document:
+            return {"problem": problem, "size": 10, "rho": 1.0, "policy": policy, "held": held}
+
+        stored = [row("grid", "auto", 1), row("random", "auto", 2)]
+        found = coverage.beside(stored, [row("grid", coverage.RECEIVED, 3), row("grid", "auto", 4)])
+        assert [(one["problem"], one["held"]) for one in found] == [("grid", 4), ("grid", 3), ("random", 2)]

@@ -1,9 +1,12 @@
 """The evidence about what policies are worth: its verdicts can fail, and its page says what was measured."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from benchmarks.utility import coverage, pictures, promises, served, study
+
+from discretion.learning import apvi, apvi_stationary, pae
 
 Document = dict[str, Any]
 
@@ -44,6 +47,79 @@ class TestGoals:
         assert not goal.held(broken)
 
 
+def _measured(by_rho: dict[str, list[float]], copied: list[float]) -> served.Measured:
+    """Of a line whose goals are about what is missing to 1, on datasets 7, 8, …"""
+    seeds = range(7, 7 + len(copied))
+    line = served.Line(
+        "clinic",
+        "1 − v",
+        10,
+        {"1": served.AtMost(0.3)},
+        seeds,
+        made=NotImplemented,
+        value=NotImplemented,
+        copied=NotImplemented,
+        span=lambda seed: 1.0,
+        figure=lambda value, seed: 1 - value,
+        wide=len(copied),
+    )
+    values = {rho: dict(zip(seeds, each, strict=True)) for rho, each in by_rho.items()}
+    return served.Measured(line, values, dict(zip(seeds, copied, strict=True)))
+
+
+_RISING = {"0.01": [0.5, 0.6], "0.1": [0.6, 0.7], "1": [0.7, 0.8], "10": [0.8, 0.9], "100": [0.8, 0.9]}
+
+
+class TestServed:
+    def test_every_line_has_its_goals_copying_and_more_budget(self) -> None:
+        goal, copying, budget = _measured(_RISING, [0.5, 0.6]).rows()
+        assert (goal["problem"], goal["mean"], goal["held"]) == ("clinic: 1 − v", 0.25, True)
+        assert (copying["rho"], copying["mean"], copying["held"]) == ("0.1", 0.1, True)
+        assert (budget["rho"], budget["mean"], budget["runs"], budget["held"]) == ("0.01 to 100", 0.0, 10, True)
+
+    def test_being_worth_less_than_copying_is_found(self) -> None:
+        _, copying, _ = _measured(_RISING, [0.61, 0.71]).rows()
+        assert (copying["mean"], copying["held"]) == (-0.01, False)
+
+    def test_a_budget_that_hurts_is_found(self) -> None:
+        *_, budget = _measured(_RISING | {"100": [0.75, 0.851]}, [0.5, 0.6]).rows()
+        assert (budget["mean"], budget["held"]) == (-0.0495, False)
+
+    def test_every_budget_is_asked_for_on_the_first_datasets_only(self) -> None:
+        line = served.lines(sample=False)[0]
+        assert line.rhos(line.seeds.start) == ("0.1", "1", "0.01", "10", "100")
+        assert line.rhos(line.seeds.start + line.wide) == ("0.1", "1")
+
+    def test_every_line_is_held_against_copying(self) -> None:
+        assert all(served.SMALL in line.rhos(line.seeds[-1]) for line in served.lines(sample=False))
+
+
+class TestStudy:
+    def test_the_runs_of_auto_are_also_those_of_the_learner_it_takes(self) -> None:
+        drawn = iter(range(100))
+        methods: dict[str, Any] = {study.AUTO: pae.Parameters(), "DP-PAE": pae.Parameters(), "other": apvi.Parameters()}
+        often = dict.fromkeys(methods, 2) | {"other": 1}
+        found = list(study.worths(methods, Fraction(1), often, lambda rho, given: next(drawn)))
+        assert [(one.method, one.value) for one in found] == [
+            *((study.AUTO, 0), ("DP-PAE", 0), (study.AUTO, 1), ("DP-PAE", 1)),
+            ("other", 2),
+        ]
+
+    def test_a_sample_takes_no_reported_seed(self) -> None:
+        tried = [*study.cells(sample=True), *served.lines(sample=True)]
+        reported = [*study.cells(sample=False), *served.lines(sample=False)]
+        assert all(seed >= study.TRIED for one in tried for seed in one.seeds)
+        assert all(study.FIRST <= seed < study.FIRST + 100 for one in reported for seed in one.seeds)
+
+    def test_a_small_cell_runs_every_learner(self) -> None:
+        cell = study.tabular(study.problems.windows, 50, range(study.TRIED, study.TRIED + 1), 1)
+        found = {one.method for one in cell.runs(study.TRIED)}
+        assert {study.PAE, study.FIRST_VISITS, study.PER_STEP, study.PRINTED, study.CELLS} <= found
+        assert isinstance(
+            study.chosen(study.problems.random_mdp().schema, 10**6, Fraction(1)), apvi_stationary.Parameters
+        )
+
+
 class TestThePage:
     def test_its_tables_are_what_was_measured(self) -> None:
         page = pictures.PAGE.read_text(encoding="utf-8")
@@ -61,3 +137,10 @@ class TestThePage:
         assert [row for row in found.promised if not row["held"]] == []
         assert promises.check(found.studied) == []
         assert [row for row in found.covered if row["held"] < coverage.PROMISED * row["runs"]] == []
+
+    def test_fewer_runs_than_those_of_auto_are_told(self) -> None:
+        row = {"problem": "clinic", "size": 10, "rho": 1.0, "mean": 0.5, "error": 0.1, "runs": 25}
+        rows = [row | {"method": study.AUTO}, row | {"method": study.PER_STEP, "runs": 5}]
+        told = pictures.measured(rows)
+        assert "| auto |" in told
+        assert "| DP-APVI, per step (5 runs) |" in told

@@ -8,7 +8,7 @@ from benchmarks.utility import coverage, promises, served, study
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="minutes instead of hours")
-    parser.add_argument("--only", choices=("study", "served", "coverage"), help="one of the parts")
+    parser.add_argument("--only", choices=("study", "served", "coverage", "received"), help="one of the parts")
     parser.add_argument("--problem", help="measure this one again, keep what is stored of others")
     asked = parser.parse_args()
     kept = True
@@ -21,6 +21,8 @@ def main() -> int:
         kept = served.run(asked.sample, asked.problem) and kept
     if asked.only in (None, "coverage"):
         kept = coverage.run(asked.sample, asked.problem) and kept
+    if asked.only in (None, "received"):
+        kept = coverage.run_received(asked.sample, asked.problem) and kept
     return 0 if kept else 1
 
 

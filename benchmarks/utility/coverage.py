@@ -7,6 +7,9 @@ about these too.
 
 Results go to coverage.json, one row for each problem, size, ρ and policy: in how many runs the interval held, its mean
 half-width, the mean error and its size, all in the unit of the rewards, and the mean of what it says about support.
+
+An evaluation has a second interval, of what patients received. It does not depend on the judged policy, and only one of
+the released numbers counts for it. So it is also measured by itself (`received`), a hundred times in each cell.
 """
 
 import json
@@ -24,16 +27,19 @@ import numpy as np
 from benchmarks.utility import glucose, peers, problems, shock, study, windows_vector
 from benchmarks.utility.problems import Problem
 from benchmarks.utility.vectors import Simulator
-from discretion.learning import evaluators, judgements, policy
+from discretion.learning import evaluators, fqe, fqe_vector, judgements, policy
+from discretion.learning.asking import Asker
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.schemas import IntArray
 from discretion.learning.trajectories import Block, Trajectories
 
 SUMMARY: Final = Path(__file__).with_suffix(".json")
+RECEIVED: Final = "what patients received"  # in the place of a policy
 POLICIES: Final = ("auto", "noisy most frequent action", "best", "random")
 _RANDOM: Final = 4  # a stream of its own
 _PLENTY: Final = Fraction(100)
 PROMISED: Final = 0.9
+_RECEIVED_RUNS: Final = 100
 _SAMPLED: Final = 0.75  # of all runs of a sample together
 
 Document = dict[str, Any]
@@ -133,9 +139,22 @@ def measured(cell: Cell, seed: int) -> Iterator[Judged]:
         yield judge(problem, judging, cell.rho, taken(problem, name, training, cell.rho, seed), name)
 
 
+def received(cell: Cell, seed: int) -> Judged:
+    """What patients received, as an evaluation would say it: the same stays, statistic and share of ρ."""
+    problem, began = cell.make(seed), time.perf_counter()
+    _, data = halves(problem, cell.size, seed)
+    evaluator = fqe_vector if isinstance(problem, Simulator) else fqe
+    asked = evaluator.queries(problem.schema, data.units, Concentrated(cell.rho), evaluators.Parameters())
+    asker = Asker(Curator(data, cell.rho), {query.statistic.name: query.share for query in asked})
+    found = judgements.scaled(problem.schema, 0.0, 0.0, judgements.received_of(asker), 1.0)
+    held = replace(found, value=found.behaviour, low=found.behaviour_low, high=found.behaviour_high)
+    truth = problem.received() if isinstance(problem, Simulator) else problem.copied
+    return Judged(RECEIVED, held, truth, truth, time.perf_counter() - began)
+
+
 def summary(cell: Cell, found: list[Judged]) -> list[Document]:
     rows = []
-    for name in cell.policies:
+    for name in dict.fromkeys(one.policy for one in found):
         runs = [one for one in found if one.policy == name]
         errors = np.array([one.found.value - one.truth for one in runs])
         widths = np.array([one.found.high - one.found.low for one in runs])
@@ -188,19 +207,33 @@ def _one(sample: bool, index: int, seed: int) -> list[Judged]:
     return list(measured(cells(sample)[index], seed))
 
 
+def _received(sample: bool, index: int, seed: int) -> list[Judged]:
+    return [received(cells(sample)[index], seed)]
+
+
 def run(sample: bool, only: str | None = None) -> bool:
     """Whether the promise held in every cell; as many runs at once as there are processors; `only` one problem, beside
     what is stored."""
+    return _run(sample, only, _one, None)
+
+
+def run_received(sample: bool, only: str | None = None) -> bool:
+    """The same of what patients received, which takes minutes."""
+    return _run(sample, only, _received, 2 if sample else _RECEIVED_RUNS)
+
+
+def _run(sample: bool, only: str | None, judged: Callable[[bool, int, int], list[Judged]], runs: int | None) -> bool:
     rows = [] if sample or not SUMMARY.exists() else json.loads(SUMMARY.read_text(encoding="utf-8"))
     wanted = [(index, cell) for index, cell in enumerate(cells(sample)) if only in (None, cell.problem)]
+    first = study.TRIED if sample else study.FIRST
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         waiting = [
-            [pool.submit(_one, sample, index, study.FIRST + run) for run in range(cell.runs)] for index, cell in wanted
+            [pool.submit(judged, sample, index, first + run) for run in range(runs or cell.runs)]
+            for index, cell in wanted
         ]
         for (_, cell), asked in zip(wanted, waiting, strict=True):
             found = summary(cell, [one for run in asked for one in run.result()])
-            here = (cell.problem, cell.size, float(cell.rho))
-            rows = [row for row in rows if (row["problem"], row["size"], row["rho"]) != here] + found
+            rows = beside(rows, found)
             for row in found:
                 print(json.dumps(row, ensure_ascii=False), flush=True)
             if not sample:
@@ -208,3 +241,15 @@ def run(sample: bool, only: str | None = None) -> bool:
     if sample:  # so few runs that one or two may miss by chance
         return sum(row["held"] for row in rows) >= _SAMPLED * sum(row["runs"] for row in rows)
     return all(row["held"] >= PROMISED * row["runs"] for row in rows)
+
+
+def beside(rows: list[Document], found: list[Document]) -> list[Document]:
+    """New rows in the place of those about the same; what patients received comes last in its cell."""
+
+    def place(row: Document) -> tuple[Any, ...]:
+        return row["problem"], row["size"], row["rho"]
+
+    new = {(*place(row), row["policy"]) for row in found}
+    kept = [row for row in rows if (*place(row), row["policy"]) not in new] + found
+    cells_of = {here: index for index, here in enumerate(dict.fromkeys(map(place, [*rows, *found])))}
+    return sorted(kept, key=lambda row: (cells_of[place(row)], row["policy"] == RECEIVED))

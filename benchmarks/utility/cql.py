@@ -54,9 +54,12 @@ def python() -> Path:
     return _ENVIRONMENT / "bin" / "python"
 
 
-def learn(block: Block, observed: Any, actions: int, codes: int = 0, steps: int = STEPS) -> Learned:
+def learn(
+    block: Block, observed: Any, actions: int, codes: int = 0, steps: int = STEPS, threads: int | None = None
+) -> Learned:
     """What CQL learns in that many steps from the same stays. `observed` is (H, B) numbers of one of so many `codes`,
-    shown to it one-hot, or (H, B, d) columns."""
+    shown to it one-hot, or (H, B, d) columns. It takes every processor, unless it is told how many `threads` to take:
+    where several learn at once they would wait for each other."""
     horizon = np.arange(block.actions.shape[0])[:, None]
     rows = (horizon < block.lengths).T  # stay by stay
     last, ended = horizon + 1 == block.lengths, np.asarray(block.endings) == ENDED
@@ -73,7 +76,8 @@ def learn(block: Block, observed: Any, actions: int, codes: int = 0, steps: int 
             actions=actions,
         )
         worker = [str(python()), str(_HERE / "cql_worker.py"), str(source), str(target), str(steps)]
-        subprocess.run(worker, check=True, stdout=sys.stderr)
+        told = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+        subprocess.run(worker, check=True, stdout=sys.stderr, env=os.environ | told)
         with np.load(target) as found:
             layers = range((len(found.files) - 1) // 2)
             return Learned(
