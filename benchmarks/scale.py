@@ -6,6 +6,7 @@ is its own as well.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import pyarrow.parquet
 
 from benchmarks import stays
 from benchmarks.rows import Row, peak_megabytes, row
-from discretion import datasets, memory, requests
+from discretion import cli, datasets, memory, requests
 from discretion.learning import apvi, apvi_stationary, learners, pae, sums, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks
@@ -86,7 +87,8 @@ def isolated(job: str, folder: Path, schema: Schema, threads: int = 0) -> tuple[
     states = schema.states.count if isinstance(schema.states, Discrete) else -len(schema.states.columns)
     shape = json.dumps([states, schema.actions, schema.horizon])
     command = [sys.executable, "-m", "benchmarks.scale", job, str(folder), shape, str(threads)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    environment = os.environ | cli._RESERVED  # as a worker has it
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     seconds, megabytes = done.stdout.split()
     return float(seconds), float(megabytes)
 

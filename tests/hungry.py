@@ -2,8 +2,8 @@
 that says how much it took.
 
 `python -m tests.hungry work` is the worker; of its trainings, those of `UNITS` units take `TOO_MUCH` on top of what
-learning takes. `python -m tests.hungry learn FOLDER CASE` learns from stored stays and prints the bytes that were
-needed at most, by the kernel's count, and those that `memory.need` says.
+learning takes. `python -m tests.hungry learn FOLDER CASE` learns from stored stays, within a fence of what
+`memory.need` says, and prints the bytes that were needed at most, by the kernel's count, and those that it says.
 """
 
 import re
@@ -58,6 +58,7 @@ def _learn(folder: str, case: str) -> None:
     schema, algorithm, parameters = CASES[case]
     request = {"algorithm": algorithm, "privacy": {"rho": _RHO}, "parameters": parameters}
     asked = requests.of(schema, None, STORED, request)
+    memory.fence(memory.need(asked))
     memory.reuse()
     data = datasets.load(stays.place(Path(folder)), schema, room=memory.room(asked))
     curator = Curator(data, Fraction(_RHO))

@@ -27,7 +27,7 @@ from discretion import blocks, datasets, errors, first_reading, stores
 from discretion.formats import Limits
 from discretion.learning import clipped, counts, followed, outcomes, sums
 from discretion.learning.counts import TransitionCounts, VisitCounts
-from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.learning.trajectories import ENDED
 from discretion.privacy import noise
 from tests import goodness, uploading
@@ -94,6 +94,27 @@ class TestKept:
             [counts.VisitCounts(narrow)], datasets.load(uploading.place(tmp_path), narrow, room=room)
         )
         assert (visits.sum(), visits[0, 2, 1]) == (1, 1)
+
+    @pytest.mark.parametrize("room", [0, blocks.KEPT])
+    @pytest.mark.parametrize("states", [Discrete(5), Vector(("x",), ((0.0, 9.0),))])
+    def test_a_step_beyond_the_horizon_counts_nowhere_and_moves_nobody(
+        self, tmp_path: Path, states: Any, room: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No upload has such a step. Stays of 7, 5, 5 and 3 rows are as many rows as four of 5."""
+        in_order(monkeypatch)
+        column = "state" if isinstance(states, Discrete) else "x"
+        rows = [
+            {"unit": str(unit), "step": step, column: unit + 1, "action": step % 2, "reward": 0.5}
+            for unit, length in enumerate((7, 5, 5, 3))
+            for step in range(1, length + 1)
+        ]
+        accept(rows, tmp_path, schema=Schema(10, states, 2))
+        short = Schema(5, states, 2)
+        found = uploading.units_of(datasets.load(uploading.place(tmp_path), short, room=room))
+        paths = {unit: [(np.ravel(state)[0], action) for state, action, _ in found[unit][0][0]] for unit in range(4)}
+        assert paths == {
+            unit: [(unit + 1, step % 2) for step in range(1, length + 1)] for unit, length in enumerate((5, 5, 5, 3))
+        }
 
     @pytest.mark.parametrize("states", [256, 300, 2**15, 2**16, 70_000])
     def test_one_patient_in_the_last_state_changes_nothing_for_the_others(
@@ -213,14 +234,30 @@ class TestAccept:
             np.testing.assert_array_equal(prices[numbers], some)
         assert len(set(values.tolist())) <= len(blocks._numbered(values)[1]) + 1
 
-    def test_nothing_stays_in_memory_of_blocks_whose_rewards_all_differ(
+    def test_rewards_that_all_differ_stay_in_memory_as_they_are(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """One patient's reward must not decide whether everybody's are read again."""
         monkeypatch.setattr(blocks, "_FEW", 1)
         accept(some_rows(9), tmp_path / "set")
-        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
-        assert len(list(stored.blocks)) == 1
-        assert not stored.blocks.kept._blocks  # type: ignore[attr-defined]
+        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA, room=blocks.KEPT)
+        first, second = (uploading.units_of(stored) for _ in range(2))
+        (kept,) = stored.blocks.kept._blocks.values()  # type: ignore[attr-defined]
+        assert kept.prices is None
+        assert first == second == uploading.stored(tmp_path / "set", SCHEMA)
+
+    def test_blocks_give_way_to_a_table_and_are_read_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(datasets, "_spans", lambda count, schema: [(0, 4), (4, 8), (8, 9)])
+        accept(some_rows(9), tmp_path / "set")
+        stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA, room=blocks.KEPT)
+        expected, kept = uploading.units_of(stored), stored.blocks.kept  # type: ignore[attr-defined]
+        sizes = [blocks._bytes(block) for block in kept._blocks.values()]
+        for size, left in ((0, 3), (blocks.KEPT - sum(sizes), 3), (blocks.KEPT - sum(sizes) + 1, 2), (None, 0)):
+            stored.give_way(size)
+            assert len(kept._blocks) == left
+        assert uploading.units_of(stored) == expected
 
     def test_spans_depend_on_public_sizes_only(self) -> None:
         assert datasets._spans(10**5, SCHEMA) == [(0, 10**5)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchmarks import stays
 
-from discretion import runs
+from discretion import cli, runs
 from tests import hungry
 from tests.dying import Queue
 
@@ -18,7 +18,7 @@ class TestNeed:
     def test_a_learner_takes_no_more_than_that_and_not_much_less(self, case: str, tmp_path: Path) -> None:
         stays.store(tmp_path, hungry.CASES[case][0], hungry.STORED)
         command = [sys.executable, "-m", "tests.hungry", "learn", str(tmp_path), case]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = os.environ | cli._RESERVED | {"PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
         taken, said = map(int, done.stdout.split())
         assert taken <= said < 3 * taken

@@ -35,7 +35,8 @@ class Kept:
     size."""
 
     def __init__(self, room: int) -> None:
-        self._room, self._turn, self._blocks = room, threading.Lock(), dict[int, Block]()
+        self._whole = self._room = room
+        self._turn, self._blocks = threading.Lock(), dict[int, Block]()
         self.computed = dict[tuple[int, Hashable], object]()
 
     def get(self, index: int) -> Block | None:
@@ -48,9 +49,18 @@ class Kept:
     def keep(self, index: int, block: Block) -> None:
         """The first one for which there is no room is the last that is tried."""
         with self._turn:
-            self._room = 0 if block.prices is None else max(0, self._room - _bytes(block))
+            self._room = max(0, self._room - _bytes(block))
             if self._room:
                 self._blocks[index] = block
+
+    def give_way(self, size: int | None) -> None:
+        """Forget blocks, the last ones first, until the rest leaves so much of the room; None: all of it."""
+        with self._turn:
+            held = sum(map(_bytes, self._blocks.values()))
+            while self._blocks and (size is None or held + size > self._whole):
+                held -= _bytes(self._blocks.popitem()[1])
+            if size:
+                self._room = max(0, min(self._room, self._whole - held - size))
 
     def reserve(self, size: int) -> bool:
         with self._turn:
@@ -101,6 +111,9 @@ class StoredBlocks:
             span = self.manifest.spans[index]
             yield Stored(span, partial(self._read, index, span), OfBlock(self.kept, index))
 
+    def give_way(self, size: int | None) -> None:
+        self.kept.give_way(size)
+
     def _read(self, index: int, span: Span, rewards: bool) -> Block:
         if (known := self.kept.get(index)) is not None:
             return known
@@ -118,7 +131,12 @@ class StoredBlocks:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(self.manifest.read(self.place, index))) as file:
             wanted = [name for name in file.schema_arrow.names if rewards or name != "reward"]
             table = file.read(wanted, use_threads=False)  # several blocks are read at once instead
-        return {name: table.column(name).to_numpy() for name in wanted}
+        columns = {name: table.column(name).to_numpy() for name in wanted}
+        step = columns["step"]  # of an upload all are within, and follow each other from 1 on
+        if len(step) and step[0] == 1 and step.min() >= 1 and step.max() <= self.schema.horizon:
+            return columns
+        inside = (step >= 1) & (step <= self.schema.horizon) & (np.cumsum(step == 1) > 0)
+        return {name: values[inside] for name, values in columns.items()}
 
     def _block(self, columns: Columns, prices: FloatArray | None, span: Span) -> Block:
         step, horizon = columns["step"], self.schema.horizon
@@ -126,7 +144,7 @@ class StoredBlocks:
         size, place = int(np.count_nonzero(starts)), None
         begins: _Which = slice(None, None, horizon)
         last: _Which = slice(horizon - 1, None, horizon)
-        if len(step) != size * horizon:  # else all stays are as long as can be
+        if len(step) != size * horizon or not starts[::horizon].all():  # else all stays are as long as can be
             begins, last, place = starts, np.append(starts[1:], True), (step - 1, np.cumsum(starts) - 1)
 
         def padded(values: NDArray[Any]) -> NDArray[Any]:
@@ -165,8 +183,8 @@ def _small(columns: Columns, schema: Schema) -> Columns:
     """Columns of discrete states in as few bytes as the schema allows.
 
     How wide a number is must never follow from the numbers: one patient's largest state would change how everybody's
-    are computed with. What lies outside the schema is brought to its edge first, where it still counts nowhere: as it
-    is, it would wrap around into the schema.
+    are computed with. A state or action outside the schema is brought to its edge first, where it still counts nowhere:
+    as it is, it would wrap around into the schema. Steps are inside.
     """
     most = {"step": schema.horizon, "state0": schema.count, "final0": schema.count, "action": schema.actions}
     inside = {name: np.clip(columns[name], -1, largest) for name, largest in most.items()}

@@ -10,6 +10,8 @@ import contextlib
 import ctypes
 import math
 import os
+import resource
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +44,7 @@ _NEVER: Final = 2**31 - 1
 def need(asked: Asked, processors: int | None = None) -> int:
     """Bytes, at most, of the process that learns by so many processors or fewer, or those of this process: what fewer
     leave free may be taken by `room`, and no more than that."""
-    return _apart(asked, processors) + room(asked, processors)
+    return max(_apart(asked, processors), _beside(asked, processors) + room(asked, processors))
 
 
 def room(asked: Asked, processors: int | None = None) -> int:
@@ -56,17 +58,23 @@ def room(asked: Asked, processors: int | None = None) -> int:
     else:
         return 0
     stored = asked.units * asked.schema.per_unit * asked.schema.horizon * record
-    return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _apart(asked, processors)))
+    return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _beside(asked, processors)))
 
 
 def _apart(asked: Asked, processors: int | None) -> int:
-    """What it takes apart from these."""
+    """What it takes without these."""
     rows, _ = _block_rows(asked)
     records = asked.units * asked.schema.per_unit * asked.schema.horizon
     threads = min(processors or sums.processors(), -(-records // rows))
     discrete = isinstance(asked.schema.states, Discrete)
     written = asked.schema.horizon * asked.schema.count * _WRITTEN if discrete else 0
-    return _reading(asked, threads) + _learning(asked) + written
+    return _reading(asked, threads) + _learning(asked, asked.mechanisms) + written
+
+
+def _beside(asked: Asked, processors: int | None) -> int:
+    """What it takes beside these. Where they go when it is made, a table of transitions takes their room."""
+    tables = [event for event in asked.mechanisms if _is_drawn(asked, event)]
+    return _apart(asked, processors) - _learning(asked, tables)
 
 
 def summing(asked: Asked) -> int:
@@ -87,22 +95,24 @@ def _block_rows(asked: Asked) -> tuple[int, int]:
     return datasets.block_rows(asked.schema, asked.units if asked.half is None else 2 * asked.units + 1)
 
 
-def _learning(asked: Asked) -> int:
+def _learning(asked: Asked, tables: Sequence[events.Event]) -> int:
     """The tables, and what becomes of them."""
-    return math.ceil(8 * sum(_copies(asked, event) * _entries(asked, event) for event in asked.mechanisms))
+    return math.ceil(8 * sum(_copies(asked, event) * _entries(asked, event) for event in tables))
 
 
 def _copies(asked: Asked, event: events.Event) -> float:
-    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(event):
-        return 1.5 + 3 / asked.schema.horizon  # what is made of it is made of two steps at a time
+    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(asked, event):
+        narrow = apvi.narrow(asked.schema, asked.units, asked.privacy, asked.parameters)
+        return (1.0 if narrow else 1.5) + 3 / asked.schema.horizon  # what is made of it, of two steps at a time
     if isinstance(asked.parameters, apvi_stationary.Parameters):
         return _DENOISED
     return _SHRUNK if isinstance(asked.parameters, pae.Parameters) else _COPIES
 
 
-def _is_drawn(event: events.Event) -> bool:
-    """Whether it is a table of which only some rows are: transitions at each step."""
-    return len(event.shape) > 3
+def _is_drawn(asked: Asked, event: events.Event) -> bool:
+    """Whether it is a table of which only some rows are: transitions, at each step or of all."""
+    steps = {apvi.Parameters: 1, apvi_stationary.Parameters: 0}.get(type(asked.parameters))
+    return steps is not None and len(event.shape) > 2 + steps
 
 
 def _entries(asked: Asked, event: events.Event) -> int:
@@ -113,7 +123,7 @@ def _entries(asked: Asked, event: events.Event) -> int:
     six deviations above that are allowed for.
     """
     whole = math.prod(event.shape)
-    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(event):
+    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(asked, event):
         enough = max(1.0, apvi.trusted_from(asked.schema, asked.units, asked.privacy, asked.parameters) / 2)
         rows = asked.schema.horizon * asked.units * asked.schema.per_unit / enough
         return min(whole, math.ceil(rows + 6 * math.sqrt(rows) + 36) * event.shape[-1], apvi.MAX_DRAWN)
@@ -130,6 +140,14 @@ def reuse() -> None:
         change(_ARENAS, 1)  # those of threads are too small for large arrays
         change(_FROM_THE_SYSTEM, _LARGE)
         change(_GIVEN_BACK, _NEVER)
+
+
+def fence(most: int) -> None:
+    """Let this process take no more than so many bytes. The kernel counts what is reserved: what is reserved already
+    and not in use is nobody's loss and comes on top."""
+    status = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
+    reserved, used = (int(status[name].split()[0]) * 1024 for name in ("VmData", "RssAnon"))
+    resource.setrlimit(resource.RLIMIT_DATA, (most + max(0, reserved - used),) * 2)
 
 
 def limit(found: Settings) -> int:

@@ -10,7 +10,7 @@
 
 import io
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -185,11 +185,17 @@ def record(connection: sa.Connection, held: Claim, first: int, values: Sequence[
         intended = (draws.c.training == held.training) & (draws.c.number == first + index) & ~draws.c.recorded
         if connection.execute(draws.update().where(intended).values(recorded=True)).rowcount != 1:
             raise errors.DrawInterrupted("A draw was recorded twice, or never intended.")
-        content = io.BytesIO()
-        np.save(content, noised, allow_pickle=False)
-        for piece, start in enumerate(range(0, content.tell(), _PIECE)):
-            part = bytes(content.getbuffer()[start : start + _PIECE])
+        for piece, part in enumerate(_pieces(noised)):
             connection.execute(drawn.insert().values(**here, piece=piece, content=part))
+
+
+def _pieces(noised: IntArray) -> Iterator[bytes]:
+    """What `numpy.save` would write, without a copy of what may be most of the memory."""
+    head, body = io.BytesIO(), np.ascontiguousarray(noised)
+    np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(body))
+    yield head.getvalue()
+    content = body.reshape(-1).view(np.uint8).data
+    yield from (bytes(content[start : start + _PIECE]) for start in range(0, len(content), _PIECE))
 
 
 def _described(event: events.Event) -> str:

@@ -15,7 +15,6 @@ import contextlib
 import json
 import logging
 import os
-import resource
 import signal
 import time
 from datetime import UTC, datetime, timedelta
@@ -35,9 +34,10 @@ from discretion import (
     heads,
     ledger,
     memory,
+    premises,
     processes,
-    requests,
     processors,
+    requests,
     runs,
     shelves,
     signing,
@@ -51,8 +51,8 @@ from discretion.learning.curator import Curator
 from discretion.learning.policy import Policy
 from discretion.learning.report import Report
 from discretion.privacy.rho import Rho
-from discretion.runs import Claim
 from discretion.processors import Slot
+from discretion.runs import Claim
 from discretion.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -66,9 +66,10 @@ _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that i
 
 _CHECK: Final = 60.0  # seconds that a cluster has to be found fit
 
-# How a child ends. What is said of the last five is about machines: no record can bring them about.
-_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _NO_MEMORY, _OTHER_CLUSTER = range(10)
-_AWAY_FOR_NOW: Final = (_KILLED, _NO_STORE, _NO_HEADS, _NO_CLUSTER)  # an attempt each: it ends if it is always so
+# How a child ends. What is said of the last six is about machines: no record can bring them about.
+_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED = range(5)
+_NO_STORE, _NO_HEADS, _NO_CLUSTER, _NO_MEMORY, _OTHER_CLUSTER, _UNUSABLE = range(5, 11)
+_AWAY_FOR_NOW: Final = (_KILLED, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _UNUSABLE)  # an attempt each, and not for ever
 _WORDS: Final = {
     _NO_STORE: "the store does not answer here or on a machine of the cluster",
     _NO_HEADS: "nothing can be written to DISCRETION_HEADS",
@@ -86,9 +87,9 @@ class Worker:
     def __init__(self, found: Settings) -> None:
         self._settings = found
         shelves.opened(found).close()  # what cannot be meant is refused before anybody waits for this worker
+        self._slot = processors.take(memory.processors(found), found.processors_file)
         self._engine = database.engine(found.database_url)
         self._lease = timedelta(seconds=found.lease_seconds)
-        self._slot = processors.take(memory.processors(found), found.processors_file)
         self._stopping = False
         self._unfit: dict[str, float] = {}  # trainings that this worker cannot carry out, and until when not to try
 
@@ -220,6 +221,10 @@ class Worker:
             _end(child)
             if ended in _WORDS:
                 _log.warning("Training %s breaks off because %s.", held.training, _WORDS[ended])
+            if ended == _UNUSABLE:  # which the child must not say; somebody has to mend it
+                fault = premises.fault(self._settings, "work")
+                _log.error("Training %s breaks off because of a setting: %s", held.training, fault)
+                self._unfit[held.training] = time.monotonic() + _UNFIT
             if ended in (_FAILED, _NO_MEMORY, _OTHER_CLUSTER):
                 self._fail(held, usual, begun)
             elif ended == _STOPPED or ended in _AWAY_FOR_NOW:
@@ -309,6 +314,7 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (sa.exc.OperationalError, _KILLED),
     (errors.StoreUnavailable, _NO_STORE),
     (errors.HeadsUnavailable, _NO_HEADS),
+    (errors.InvalidSetting, _UNUSABLE),
     (errors.ClusterUnavailable, _NO_CLUSTER),
     (errors.ClusterUnfit, _OTHER_CLUSTER),
     (MemoryError, _NO_MEMORY),
@@ -322,8 +328,9 @@ def _child(found: Settings, slot: Slot, held: Claim, begun: float, parent: int) 
         processes.die_with_parent(parent)
         _silence()
         if found.training_megabytes:  # what is set is kept to: other trainings on this machine rely on it
-            resource.setrlimit(resource.RLIMIT_DATA, (memory.limit(found),) * 2)
+            memory.fence(memory.limit(found))
         memory.reuse()
+        processors.confine(slot)
         signal.signal(signal.SIGTERM, _stop_between_draws)
         code = _learn(found, held, begun)
     except BaseException as trouble:  # its text may quote a record, so nobody hears it
@@ -331,7 +338,6 @@ def _child(found: Settings, slot: Slot, held: Claim, begun: float, parent: int) 
     finally:
         os._exit(code)
 
-        processors.confine(slot)
 
 def _silence() -> None:
     """A library's complaint about a record must not reach a log."""

@@ -279,6 +279,7 @@ def released() -> list[Any]:
         for dynamics in ("per_step", "stationary")
     ]
     counts.append(TransitionCounts(discrete, rows=np.array([2, 3, 11])))
+    counts.append(TransitionCounts(discrete, rows=np.array([2, 3, 11]), narrow=True))
     regressions = [
         statistic
         for schema, features in ((discrete, table()), (vector, BINS), (vector, BLOCKS))
@@ -371,6 +372,34 @@ def at_positions(data: Trajectories, low: int, high: int) -> Block:
     steps = {name: getattr(block, name)[:, keep] for name in ("states", "actions", "rewards")}
     rest = {name: getattr(block, name)[keep] for name in ("units", "lengths", "endings", "final")}
     return Block(**steps, **rest, span=(low, high))
+
+
+class TestNarrow:
+    @pytest.mark.parametrize(
+        ("units", "share", "narrow"),
+        [
+            (10**7, Concentrated(Fraction(1)), True),
+            (2**31 - 2**14, Concentrated(Fraction(1)), True),
+            (2**31, Concentrated(Fraction(1)), False),
+            (10, Concentrated(Fraction(1, 10**15)), False),  # noise of 10⁹
+            (10, Pure(Fraction(1)), True),
+            (10, Pure(Fraction(1, 10**7)), False),
+        ],
+    )
+    def test_32_bits_hold_whatever_can_be_counted_and_drawn(self, units: int, share: Any, narrow: bool) -> None:
+        schema = schema_of(Discrete(STATES), 1)
+        assert curator.is_narrow(Query(TransitionCounts(schema), share), units) is narrow
+
+    @pytest.mark.parametrize("dynamics", ["per_step", "stationary"])
+    def test_the_same_integers_in_half_the_memory(self, dynamics: Any) -> None:
+        schema = schema_of(Discrete(STATES), 2)
+        data = dataset(schema, some_patients(schema))
+        rows = np.array([1, 2, 5])
+        wide, narrow = (TransitionCounts(schema, dynamics, rows, small) for small in (False, True))
+        one, other = sums.totals([wide, narrow], data)
+        np.testing.assert_array_equal(one, other)
+        assert one.any()
+        assert (str(one.dtype), str(other.dtype), wide.bytes) == ("int64", "int32", 2 * narrow.bytes)
 
 
 @KINDS

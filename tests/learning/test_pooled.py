@@ -80,6 +80,9 @@ class Remembering:
             assert block.span is not None
             yield Stored(block.span, partial(self._read, block), OfBlock(self.kept, index))
 
+    def give_way(self, size: int | None) -> None:
+        self.kept.give_way(size)
+
     def _read(self, block: Block, rewards: bool) -> Block:
         assert rewards
         self.reads += 1

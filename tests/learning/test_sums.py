@@ -39,6 +39,9 @@ class Shelf:
             assert block.span is not None
             yield Stored(block.span, lambda rewards, block=block: self._read(block, rewards))  # type: ignore[misc]
 
+    def give_way(self, size: int | None) -> None:
+        """Nothing is kept here."""
+
     def _read(self, block: Block, rewards: bool) -> Block:
         self.readers.add(threading.get_ident())
         assert block.span is not None

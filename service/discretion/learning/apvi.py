@@ -41,9 +41,9 @@ from typing import Final, Literal
 import numpy as np
 
 from discretion import errors
-from discretion.learning import checks, policy, rewards, sums
+from discretion.learning import checks, denoising, policy, rewards, sums
 from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
-from discretion.learning.curator import Curator, Query, Share, check_budget, event_of
+from discretion.learning.curator import Curator, Query, Share, check_budget, event_of, is_narrow
 from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.sums import Statistic
 from discretion.privacy import events
@@ -130,6 +130,11 @@ def mechanisms(schema: Schema, units: int, privacy: Share, parameters: Parameter
     return [event_of(query, units) for query in queries(schema, privacy, parameters)]
 
 
+def narrow(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> bool:
+    """Whether transitions, the largest table, need half the memory."""
+    return is_narrow(queries(schema, privacy, parameters)[1], units)
+
+
 def trusted_from(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """How many visits of a step, state and action, about, it takes before its successors are trusted: E."""
     visits, transitions, *_ = mechanisms(schema, units, privacy, parameters)
@@ -189,7 +194,9 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     counted = (visits.event, curator.price(moving))
     bound = _bound(counted, schema, parameters.delta)
     rows = _eligible(visits.grid, bound) if lazy else np.arange(visits.grid.size)
-    (transitions,) = curator.ask(Query(TransitionCounts(schema, rows=rows), moving.share))
+    chosen = TransitionCounts(schema, rows=rows, narrow=narrow(schema, curator.units, privacy, parameters))
+    (transitions,) = curator.ask(Query(chosen, moving.share))
+    curator.done()
     return Release(
         visits=visits.grid,
         rows=rows,
@@ -242,25 +249,9 @@ def consistent(
     over = np.flatnonzero(reached > high)
     for start in range(0, len(over), _ROWS):
         rows = over[start : start + _ROWS]
-        chosen[rows] = _lowered(counts[rows], high[rows])
+        some = counts[rows]
+        chosen[rows] = denoising.lowered(some, np.broadcast_to(1.0, some.shape), high[rows])
     return chosen
-
-
-def _lowered(counts: FloatArray, target: FloatArray) -> FloatArray:
-    """max(counts − t, 0) with the t that makes each row's sum its target.
-
-    Newton's steps on that sum, which is convex in t and made of straight pieces: from below they reach it exactly, for
-    each drops counts that t has passed, and there are no more steps than counts.
-    """
-    drops, moving = (counts.sum(axis=1) - target) / counts.shape[1], np.arange(len(counts))
-    while len(moving):
-        above = counts[moving] > drops[moving, None]
-        number = above.sum(axis=1)
-        held = np.einsum("rc,rc->r", counts[moving], above)
-        step = (held - target[moving]) / np.maximum(number, 1)
-        rises = (number > 0) & (step > drops[moving])
-        drops[moving[rises]], moving = step[rises], moving[rises]
-    return np.maximum(counts - drops[:, None], 0.0)
 
 
 @dataclass(frozen=True, eq=False)

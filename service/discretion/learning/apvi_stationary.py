@@ -39,7 +39,7 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import apvi, checks, counts, denoising, kernels, policy, rewards
-from discretion.learning.curator import Answer, Curator, Query, Share, check_budget, event_of
+from discretion.learning.curator import Answer, Curator, Query, Share, check_budget, event_of, is_narrow
 from discretion.learning.denoising import Noised
 from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.sums import Statistic
@@ -176,7 +176,9 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     visits, *paid = curator.ask(visiting, *rewarding)
     least = kernels.least_visits(visits.grid, visits.event, parameters.trusted(schema.count)) if lazy else -math.inf
     rows = _eligible(visits.grid, least)
-    (transitions,) = curator.ask(Query(counts.TransitionCounts(schema, DYNAMICS, rows), moving.share))
+    chosen = counts.TransitionCounts(schema, DYNAMICS, rows, is_narrow(moving, curator.units))
+    (transitions,) = curator.ask(Query(chosen, moving.share))
+    curator.done()
     names = [type(query.statistic) for query in rewarding]
     sums = dict(zip(names, paid, strict=True))
     return Release(

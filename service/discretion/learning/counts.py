@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 
@@ -38,17 +38,18 @@ _TURN: Final = threading.Lock()  # of whoever adds to a table that threads share
 
 def _add(table: IntArray, keys: IntArray, values: IntArray | int) -> None:
     """As many numbers as there are records, however large the table is."""
+    more = table.dtype.type(values) if isinstance(values, int) else values.ravel()  # of another type: far slower
     with _TURN:
-        np.add.at(table.reshape(-1), keys.ravel(), values if isinstance(values, int) else values.ravel())
+        np.add.at(table.reshape(-1), keys.ravel(), more)
 
 
-def _zeros(shape: tuple[int, int]) -> IntArray:
+def _zeros(shape: tuple[int, int], kind: type[np.signedinteger[Any]]) -> IntArray:
     """Of a table that may be most of the memory: its pages are made by all processors now, and not by whoever first
     adds to each, while all others wait."""
-    table, many = np.empty(shape, np.int64), sums.processors()
+    table, many = np.empty(shape, kind), sums.processors()
     with ThreadPoolExecutor(many) as pool:
         list(pool.map(lambda part: part.fill(0), np.array_split(table, many)))
-    return table
+    return cast(IntArray, table)
 
 
 def _count(table: IntArray, keys: IntArray) -> None:
@@ -148,6 +149,7 @@ class TransitionCounts(VisitCounts):
     """
 
     rows: IntArray | None = None  # (R,) ascending; None stands for the whole table, in plans
+    narrow: bool = False  # whether 32 bits hold what can be counted, and its noise: half of what may be most memory
 
     @property
     def name(self) -> str:
@@ -166,9 +168,22 @@ class TransitionCounts(VisitCounts):
         padded = np.pad(index.reshape(self.tables, self.cells), ((0, 0), (0, 1)), constant_values=len(rows))
         return padded.reshape(-1)
 
-    def partial(self) -> IntArray:
+    @property
+    def _kind(self) -> type[np.signedinteger[Any]]:
+        return np.int32 if self.narrow else np.int64
+
+    @property
+    def _held(self) -> tuple[int, int]:
         rows = self.tables * self.cells if self.rows is None else len(self.rows)
-        return _zeros((rows + 1, self.schema.count + 1))
+        return rows + 1, self.schema.count + 1
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self._held) * np.dtype(self._kind).itemsize
+
+    def partial(self) -> IntArray:
+        _ = self._index  # once, and not by each thread
+        return _zeros(self._held, self._kind)
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         keys = self._index.take(self._visits(block))

@@ -28,6 +28,7 @@ from discretion.learning.trajectories import Trajectories
 from discretion.privacy import events, noise, rho
 
 _INTEGERS: Final = 2**62  # what an exact sum and its noise must stay below
+_NARROW: Final = 2**31
 _DRAWN: Final = 2**22  # numbers of noise that are held at once, beside those that they are added to
 _TAIL: Final = 2**10  # noise beyond this many scales does not happen
 
@@ -105,12 +106,22 @@ def event_of(query: Query, units: int) -> events.Event:
     event = events.Event(
         mechanism, statistic.name, statistic.shape, sensitivity, scale, statistic.resolution, statistic.part
     )
-    if statistic.largest(units) + _TAIL * _width(event) >= _INTEGERS:
+    if _reach(event, statistic, units) >= _INTEGERS:
         raise errors.ProblemTooLarge(
             f"The {statistic.name} of {units} units cannot be summed exactly in 64 bits; "
             f"use fewer units, a shorter horizon or a larger share of the budget."
         )
     return event
+
+
+def _reach(event: events.Event, statistic: sums.Statistic, units: int) -> int:
+    """What no answer is beyond."""
+    return statistic.largest(units) + _TAIL * _width(event)
+
+
+def is_narrow(query: Query, units: int) -> bool:
+    """Whether 32 bits hold the answer, by what is public."""
+    return _reach(event_of(query, units), query.statistic, units) < _NARROW
 
 
 def _mechanism(statistic: sums.Statistic, share: Share) -> tuple[str, Fraction, Fraction]:
@@ -187,6 +198,10 @@ class Curator:
             raise errors.InvalidParameter("The statistic was made for another schema than the data's.")
         return event_of(query, self.units)
 
+    def done(self) -> None:
+        """Nothing more will be asked: what was kept of the data for that may go."""
+        self._trajectories.give_way(None)
+
     def ask(self, *queries: Query) -> list[Answer]:
         """Debit all, then sum in one pass, then add noise; or repeat what an interrupted run was already told."""
         asked = [self.price(query) for query in queries]
@@ -203,6 +218,7 @@ class Curator:
         return answers
 
     def _totals(self, queries: Sequence[Query]) -> list[IntArray]:
+        self._trajectories.give_way(sum(getattr(query.statistic, "bytes", 0) for query in queries))
         with np.errstate(all="ignore"):  # a warning that depends on a record would be a message about it
             return self._summing([query.statistic for query in queries], self._trajectories)
 

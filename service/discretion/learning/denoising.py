@@ -239,18 +239,27 @@ def sampled(length: int, columns: int) -> slice:
 def closed(mean: FloatArray, variance: FloatArray) -> FloatArray:  # (R, W) each
     """Shares of a row that add up to 1, none below zero: what is too much or too little goes to the least certain.
 
-    max(mean − t·variance, 0) with the t that makes the sum 1: the mean given that sum, if errors were normal. Their sum
-    is convex in t, so Newton's steps from where all are above zero never pass the t that is sought; each drops whatever
-    is below zero for good, and where none is, that is it.
+    max(mean − t·variance, 0) with the t that makes the sum 1: the mean given that sum, if errors were normal.
     """
     variance = variance + 1e-9
-    held, freed, left = mean, variance, mean.size
-    while True:
-        taken = (held.sum(axis=1, keepdims=True) - 1) / np.maximum(freed.sum(axis=1, keepdims=True), 1e-9)
-        above = held > taken * freed
-        if (stay := np.count_nonzero(above)) == left:
-            break
-        held, freed, left = held * above, freed * above, stay
-    shares = np.maximum(mean - taken * variance, 0.0)
+    shares = lowered(mean, variance, np.ones(len(mean)))
     shares[shares.sum(axis=1) <= 0] = 1.0
     return shares / shares.sum(axis=1, keepdims=True)
+
+
+def lowered(values: FloatArray, slopes: FloatArray, target: FloatArray) -> FloatArray:  # (R, W) twice, (R,) → (R, W)
+    """max(value − t·slope, 0) with the t that makes each row's sum its target, which is above zero.
+
+    Newton's steps on that sum, which is convex in t and made of straight pieces: from below they reach it exactly, for
+    each drops values that t has passed, and there are no more steps than values.
+    """
+    drops, moving = (values.sum(axis=1) - target) / slopes.sum(axis=1), np.arange(len(values))
+    while len(moving):
+        whole = len(moving) == len(values)
+        held, freed = (values, slopes) if whole else (values[moving], slopes[moving])
+        above = held > drops[moving, None] * freed
+        left, slope = (np.einsum("rc,rc->r", part, above) for part in (held, freed))
+        step = (left - target[moving]) / np.where(slope > 0, slope, 1.0)
+        rises = (slope > 0) & (step > drops[moving])
+        drops[moving[rises]], moving = step[rises], moving[rises]
+    return np.maximum(values - drops[:, None] * slopes, 0.0)

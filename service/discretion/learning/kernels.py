@@ -110,7 +110,12 @@ class _Rows:
     def _pooled(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
         """Which of the states that occur each row has, and of these: transitions, visits and rows, added up."""
         _, starts, index, rows = np.unique(self.states, return_index=True, return_inverse=True, return_counts=True)
-        return index, np.add.reduceat(self.transitions, starts), np.add.reduceat(self.visits, starts), rows
+        return (
+            index,
+            np.add.reduceat(self.transitions, starts, dtype=np.int64),
+            np.add.reduceat(self.visits, starts),
+            rows,
+        )
 
     def others(self, cells: IntArray) -> tuple[Noised, IntArray]:
         """What followed the other actions of the state, and how many of these there are; noise adds up."""

@@ -95,6 +95,9 @@ class Shelf(Protocol):
 
     def stored(self) -> Iterator[Stored]: ...
 
+    def give_way(self, size: int | None) -> None:
+        """Keep no more in memory than leaves so many bytes to others, None: nothing."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectories:
@@ -112,6 +115,11 @@ class Trajectories:
     def part(self, first: int, units: int) -> "Trajectories":
         """The units at positions first … first + units − 1 of these."""
         return Trajectories(self.schema, units, self.blocks, self.first + first)
+
+    def give_way(self, size: int | None) -> None:
+        """To tables of so many bytes, or to everything: what is kept of the blocks is read again if it is needed."""
+        if isinstance(self.blocks, Shelf):
+            self.blocks.give_way(size)
 
     def bounded(self) -> Iterator["Bounded"]:
         return (read() for read in self.readers())
