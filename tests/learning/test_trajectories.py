@@ -143,6 +143,26 @@ class TestRecords:
         assert [known for _, _, known in successors(found, 0)] == [False, False, False]
         assert successors(found, 1) == []
 
+    @pytest.mark.parametrize("seed", range(20))
+    def test_all_steps_at_once_have_the_successors_of_each(self, seed: int) -> None:
+        """Whatever the block holds: two ways to find them."""
+        rng, size = np.random.default_rng(seed), 50
+        wild = Block(
+            units=np.arange(size),
+            lengths=rng.integers(-2, HORIZON + 3, size),
+            states=rng.integers(-1, STATES + 2, (HORIZON, size)),
+            actions=rng.integers(0, ACTIONS, (HORIZON, size)),
+            rewards=np.zeros((HORIZON, size)),
+            endings=rng.integers(-1, 4, size),
+            final=rng.integers(-1, STATES + 2, size),
+        )
+        found = bounded(SCHEMA, size, wild)
+        together = found.successors()
+        for step in range(HORIZON):
+            _, _, counts = found.seen(step)
+            for one, other in zip(found.successor(step), together, strict=True):
+                np.testing.assert_array_equal(one[counts], other[step][counts])
+
     def test_a_nameless_ending_is_unknown(self) -> None:
         assert [s for _, s, _ in successors(block([[0]] * 3, [-1, 3, 99]), 0)] == [UNKNOWN] * 3
 
