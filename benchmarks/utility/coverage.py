@@ -13,10 +13,8 @@ the released numbers counts for it. So it is also measured by itself (`received`
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -226,9 +224,9 @@ def _run(sample: bool, only: str | None, judged: Callable[[bool, int, int], list
     rows = [] if sample or not SUMMARY.exists() else json.loads(SUMMARY.read_text(encoding="utf-8"))
     wanted = [(index, cell) for index, cell in enumerate(cells(sample)) if only in (None, cell.problem)]
     first = study.TRIED if sample else study.FIRST
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with study.pool() as processes:
         waiting = [
-            [pool.submit(judged, sample, index, first + run) for run in range(runs or cell.runs)]
+            [processes.submit(judged, sample, index, first + run) for run in range(runs or cell.runs)]
             for index, cell in wanted
         ]
         for (_, cell), asked in zip(wanted, waiting, strict=True):

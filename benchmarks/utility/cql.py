@@ -54,12 +54,9 @@ def python() -> Path:
     return _ENVIRONMENT / "bin" / "python"
 
 
-def learn(
-    block: Block, observed: Any, actions: int, codes: int = 0, steps: int = STEPS, threads: int | None = None
-) -> Learned:
+def learn(block: Block, observed: Any, actions: int, codes: int = 0, steps: int = STEPS) -> Learned:
     """What CQL learns in that many steps from the same stays. `observed` is (H, B) numbers of one of so many `codes`,
-    shown to it one-hot, or (H, B, d) columns. It takes every processor, unless it is told how many `threads` to take:
-    where several learn at once they would wait for each other."""
+    shown to it one-hot, or (H, B, d) columns."""
     horizon = np.arange(block.actions.shape[0])[:, None]
     rows = (horizon < block.lengths).T  # stay by stay
     last, ended = horizon + 1 == block.lengths, np.asarray(block.endings) == ENDED
@@ -76,8 +73,7 @@ def learn(
             actions=actions,
         )
         worker = [str(python()), str(_HERE / "cql_worker.py"), str(source), str(target), str(steps)]
-        told = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
-        subprocess.run(worker, check=True, stdout=sys.stderr, env=os.environ | told)
+        subprocess.run(worker, check=True, stdout=sys.stderr)
         with np.load(target) as found:
             layers = range((len(found.files) - 1) // 2)
             return Learned(

@@ -56,7 +56,7 @@ def filled(page: str, found: Measured) -> str:
         elif name == "glucose, against itself":
             made = _against_itself([row for row in found.studied if row["problem"] == "glucose"])
         else:
-            made = measured([row for row in found.studied if row["problem"] == name])
+            made = _measured([row for row in found.studied if row["problem"] == name])
         return f"<!-- table: {name} -->\n{made}\n<!-- end -->"
 
     return re.sub(r"<!-- table: (?P<name>[^>]+) -->\n.*?\n<!-- end -->", table, page, flags=re.DOTALL)
@@ -66,7 +66,7 @@ def file(problem: str) -> str:
     return re.sub("[^a-z]+", "-", problem.lower()) + ".png"
 
 
-def measured(rows: Sequence[Document]) -> str:
+def _measured(rows: Sequence[Document]) -> str:
     """A line for each size and method; columns are ρ. Without privacy, ρ has no meaning."""
     rhos = sorted({row["rho"] for row in rows if row["rho"] is not None})
     lines = [["n", "method", *(f"ρ = {rho:g}" for rho in rhos)]]
@@ -75,10 +75,7 @@ def measured(rows: Sequence[Document]) -> str:
         if None in found:
             lines.append([_count(size), method, _cell(found[None]), *[""] * (len(rhos) - 1)])
         else:
-            most = max(row["runs"] for row in rows if (row["size"], row["method"]) == (size, study.AUTO))
-            runs = max(row["runs"] for row in found.values())
-            told = method if runs == most else f"{method} ({runs} runs)"
-            lines.append([_count(size), told, *(_cell(found.get(rho)) for rho in rhos)])
+            lines.append([_count(size), method, *(_cell(found.get(rho)) for rho in rhos)])
     return _markdown(lines)
 
 

@@ -9,10 +9,8 @@ a few of them from ρ = 0.01 to 100.
 import functools
 import json
 import math
-import os
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -348,8 +346,8 @@ def run(sample: bool, only: str | None = None) -> bool:
     processors: most of the time results wait for when they are published."""
     rows: list[Document] = [] if sample or not SUMMARY.exists() else json.loads(SUMMARY.read_text(encoding="utf-8"))
     wanted = [(index, line) for index, line in enumerate(lines(sample)) if only in (None, line.name)]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        asked = [pool.submit(_one, sample, index) for index, _ in wanted]
+    with study.pool() as processes:
+        asked = [processes.submit(_one, sample, index) for index, _ in wanted]
         for (_, line), each in zip(wanted, asked, strict=True):
             found = each.result()
             kept = [row for row in rows if (row["problem"].split(":")[0], row["size"]) != (line.name, line.size)]

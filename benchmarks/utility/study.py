@@ -9,6 +9,7 @@ each dataset, their mean and its standard error, and the number of runs. Two pro
 
 import json
 import math
+import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -88,16 +89,15 @@ class Cell:
 
 
 def worths(
-    methods: dict[str, Parameters], rho: Fraction, draws: dict[str, int], worth: Callable[[Fraction, Parameters], float]
+    methods: dict[str, Parameters], rho: Fraction, draws: int, worth: Callable[[Fraction, Parameters], float]
 ) -> Iterator[Found]:
-    """Each method's runs, as often as `draws` says. Where `auto` takes a learner as it is, its runs are that learner's
-    too."""
+    """Each method's runs. Where `auto` takes a learner as it is, its runs are that learner's too."""
     run: list[Parameters] = []
-    for method, parameters in methods.items():
+    for parameters in methods.values():
         if parameters in run:
             continue
         run.append(parameters)
-        for _ in range(draws[method]):
+        for _ in range(draws):
             value = worth(rho, parameters)
             yield from (Found(other, rho, value) for other in methods if methods[other] == parameters)
 
@@ -116,11 +116,8 @@ def _cells(schema: Schema) -> dict[str, Parameters]:
     return {CELLS: vapvi.Parameters(maps.Table(np.eye(states * actions).reshape(states, actions, -1)))}
 
 
-def tabular(
-    make: Callable[[int], Problem], size: int, seeds: range, draws: int, *, peer: bool = False, stepwise: int = 0
-) -> Cell:
-    """`make` gives the problem of a seed: always the same one, or another instance. `stepwise` is how often each step
-    is counted by itself, where that takes long."""
+def tabular(make: Callable[[int], Problem], size: int, seeds: range, draws: int, *, peer: bool = False) -> Cell:
+    """`make` gives the problem of a seed: always the same one, or another instance."""
 
     def runs(seed: int) -> Iterator[Found]:
         problem = make(seed)
@@ -136,13 +133,12 @@ def tabular(
         yield Found(NOT_PRIVATE, None, peers.not_private(problem, block))
         if peer and seed - seeds.start < _PEER_SEEDS:
             states, actions = problem.behaviour.shape
-            yield Found(CQL, None, problem.value(cql.learn(block, block.states, actions, states, threads=1).by_code()))
+            yield Found(CQL, None, problem.value(cql.learn(block, block.states, actions, states).by_code()))
         for rho in WIDE:
             methods = {AUTO: chosen(problem.schema, size, rho)}
             if rho in RHOS:
                 methods |= _counting() | _cells(problem.schema)
-            often = dict.fromkeys(methods, draws) | dict.fromkeys((PER_STEP, PRINTED), stepwise or draws)
-            yield from worths(methods, rho, often, worth)
+            yield from worths(methods, rho, draws, worth)
             for _ in range(draws):
                 yield Found(MODE, rho, problem.value(peers.noisy_mode(data, rho)))
 
@@ -171,7 +167,7 @@ def linear(size: int, seeds: range, draws: int, *, peer: bool = False) -> Cell:
         if peer and seed - seeds.start < _PEER_SEEDS:
             horizon, states, actions, _ = mdp.kernel.shape
             codes = np.asarray(block.states) + states * np.arange(horizon)[:, None]
-            found = cql.learn(block, codes, actions, horizon * states, threads=1)
+            found = cql.learn(block, codes, actions, horizon * states)
             yield Found(CQL, None, worth(found.by_code().reshape(horizon, states)))
         known = rewards.Known(mdp.rewards)
         for rho in WIDE:
@@ -180,8 +176,7 @@ def linear(size: int, seeds: range, draws: int, *, peer: bool = False) -> Cell:
             if rho in RHOS:
                 printed = vapvi.Parameters(mdp.features, calibration="paper")
                 methods |= {LINEAR: plain, LINEAR_PRINTED: printed} | _counting()
-            often = dict.fromkeys(methods, draws)
-            yield from worths(methods, rho, often, learn)
+            yield from worths(methods, rho, draws, learn)
             for _ in range(draws):
                 mode = peers.noisy_mode(data, rho)
                 yield Found(MODE, rho, worth(np.broadcast_to(mode, mdp.kernel.shape[:2])))
@@ -219,8 +214,7 @@ def vector(problem: Simulator, size: int, seeds: range, draws: int, *, peer: boo
             if rho in RHOS:
                 plain = maps.Blocks(problem.vector, problem.schema.actions, ("1", *problem.vector.columns))
                 methods |= {POOLED: methods[AUTO], COLUMNS: vapvi.Parameters(plain)}
-            often = dict.fromkeys(methods, draws)
-            yield from worths(methods, rho, often, worth)
+            yield from worths(methods, rho, draws, worth)
             for _ in range(draws):
                 yield Found(MODE, rho, problem.value(problem.noisy_mode(data, rho)))
 
@@ -234,7 +228,7 @@ def _neural(problem: Simulator, block: Block) -> float:
     def observed(states: Any) -> FloatArray:
         return np.asarray(np.nan_to_num((np.asarray(states) - low) / (high - low), nan=0.5))
 
-    found = cql.learn(block, observed(block.states), problem.schema.actions, threads=1)
+    found = cql.learn(block, observed(block.states), problem.schema.actions)
     return problem.valued(lambda _, states, __: found.decide(observed(states)))
 
 
@@ -281,6 +275,13 @@ def _error(each: list[float]) -> float | None:
     return round(float(np.std(each, ddof=1) / math.sqrt(len(each))), 4) if len(each) > 1 else None
 
 
+def pool() -> ProcessPoolExecutor:
+    """As many processes as processors, each new and with one thread, as are all that it starts: several that divide
+    small products among all processors wait for each other most of the time."""
+    os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn"))
+
+
 def _one(sample: bool, index: int, seed: int) -> list[Found]:
     return list(cells(sample)[index].runs(seed))
 
@@ -289,8 +290,8 @@ def run(sample: bool, only: str | None = None) -> list[Document]:
     """Every cell, as many datasets at once as there are processors; `only` one problem, beside what is stored."""
     stored = [] if sample or not SUMMARY.exists() else json.loads(SUMMARY.read_text(encoding="utf-8"))
     wanted = [(index, cell) for index, cell in enumerate(cells(sample)) if only in (None, cell.problem)]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        waiting = [[pool.submit(_one, sample, index, seed) for seed in cell.seeds] for index, cell in wanted]
+    with pool() as processes:
+        waiting = [[processes.submit(_one, sample, index, seed) for seed in cell.seeds] for index, cell in wanted]
         for (_, cell), asked in zip(wanted, waiting, strict=True):
             rows = summary(cell, {seed: one.result() for seed, one in zip(cell.seeds, asked, strict=True)})
             kept = [row for row in stored if (row["problem"], row["size"]) != (cell.problem, cell.size)]
