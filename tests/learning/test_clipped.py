@@ -51,10 +51,11 @@ def statistics(schema: Schema) -> list[Statistic]:
         clipped.Returns(schema, GAMMA, np.nan, 1.0),
         clipped.Returns(schema, GAMMA, 0.1, 0.5, on_arrival()),
         *(clipped.Surprises(schema, GAMMA, VALUES, radius) for radius in (1e-9, 0.3, 50.0)),
-        clipped.Surprises(schema, GAMMA, VALUES, 0.7, rewarded=False),
+        *(clipped.Surprises(schema, GAMMA, VALUES, radius, rewarded=False) for radius in (1e-9, 0.7, 50.0)),
         clipped.Surprises(schema, GAMMA, VALUES, 0.7, reward=on_arrival()),
         clipped.Surprises(schema, GAMMA, VALUES, 0.7, reward=by_action()),
         clipped.Surprises(schema, GAMMA, broken, 0.7),
+        clipped.Surprises(schema, GAMMA, broken, 0.7, rewarded=False),
     ]
     averages = [
         clipped.EarningsAndSteps(schema, GAMMA, -1.0, 1.0),
@@ -135,6 +136,9 @@ def extremes(statistic: Statistic) -> tuple[Unit, Unit]:
         return unit(schema, 0, 0, 0.0), unit(schema, 1, 1, 0.0)
     if isinstance(statistic, clipped.EarningsAndSteps):
         return unit(schema, 0, 0, 2.0), wild_unit(schema, np.random.default_rng(0), count=0)
+    of = statistic.of if isinstance(statistic, clipped.Lengths) else statistic
+    if isinstance(of, clipped.Surprises) and not of.rewarded:  # what they leave for is worth the most, and the least
+        return unit(schema, 0, 0, 0.0, final=1), unit(schema, 0, 0, 0.0, final=2 if of is statistic else 0)
     if isinstance(statistic, clipped.Lengths):
         return unit(schema, 0, 0, 2.0), unit(schema, 0, 0, 0.0)
     return unit(schema, 0, 0, 2.0), unit(schema, 0, 0, -1.0)
@@ -143,7 +147,9 @@ def extremes(statistic: Statistic) -> tuple[Unit, Unit]:
 def reaching(schema: Schema) -> Iterator[Statistic]:
     returns = clipped.Returns(schema, GAMMA, 0.0, 0.1)
     surprises = clipped.Surprises(schema, GAMMA, np.zeros(STATES), 0.1)
-    yield from (clipped.Coverage(schema), returns, surprises, clipped.Lengths(returns), clipped.Lengths(surprises))
+    improvement = clipped.Surprises(schema, GAMMA, np.array([0.0, 1.0, -1.0, 0.0]), 0.1, rewarded=False)
+    cut: list[clipped.Returns | clipped.Surprises] = [returns, surprises, improvement]
+    yield from (clipped.Coverage(schema), *cut, *map(clipped.Lengths, cut))
     yield clipped.EarningsAndSteps(schema, GAMMA, 0.0, 0.1)
 
 
