@@ -3,8 +3,11 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from benchmarks.evidence import asked, attack, neighbours
 from benchmarks.evidence.asked import Asked
+
+from discretion.learning import clipped
 
 
 class TestAttack:
@@ -51,3 +54,12 @@ class TestNeighbours:
             for name, what in case.asked().items():
                 farthest[what] = max(farthest[what], row["worst_share_of_each"][name])
         assert {what for what, share in farthest.items() if share == 0} == set()
+
+    def test_a_sensitivity_that_is_half_of_what_it_should_be_is_found_out(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (case,) = (case for case in neighbours.cases() if case.name == "DP-PAE, many patients")
+        assert max(move.share for move in neighbours.worst(case, 40)[1].values()) <= 1
+        for statistic in (clipped.Coverage, clipped.Surprises):
+            monkeypatch.setattr(statistic, "squared_sensitivity", statistic.squared_sensitivity / 4)
+        assert neighbours.worst(case, 40)[0] > 1
