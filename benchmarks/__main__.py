@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import client, cluster, dashboard, deployment, growth, history, learners, noise, scale, service
+from benchmarks import client, cluster, dashboard, deployment, growth, history, large, learners, noise, scale, service
 from benchmarks.rows import Row
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -23,6 +23,7 @@ PARTS: dict[str, Callable[[], Iterable[Row]]] = {
     "service": service.measure,
     "client": client.measure,
     "dashboard": dashboard.measure,
+    "large": large.measure,
     "cluster": cluster.measure,
     "deployment": deployment.measure,
 }

@@ -17,7 +17,7 @@ from benchmarks.rows import Row, row
 
 LATENCY = 200  # milliseconds until an answer begins
 ROUNDS = 7
-_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Who is signed in, where to go, and the page's own heading: whatever is fetched for itself may still come.
 _USABLE = """() => new Promise((done) => {
@@ -32,8 +32,20 @@ _CALLS = """async () => {
 }"""
 
 
+def browser() -> str | None:
+    """The Chromium of this machine, if it has one."""
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+def sign_in(page: Page, url: str, token: str) -> None:
+    page.goto(url)
+    page.get_by_label("Your token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign out").wait_for()
+
+
 def measure() -> Iterator[Row]:
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    found = browser()
     if found is None:
         print("dashboard: no Chromium here, nothing measured")
         return
@@ -41,9 +53,9 @@ def measure() -> Iterator[Row]:
         custodian = service.key("custodian")
         services.ready_dataset(custodian)
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
-            usable, calls = _compared(browser, service.url, custodian.token)
-            browser.close()
+            opened = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+            usable, calls = _compared(opened, service.url, custodian.token)
+            opened.close()
     name = f"dashboard: first page can be used, answers taking {LATENCY} ms"
     yield row(name, "ms", usable, "three API calls, one after the other", calls, "<= 1")
 
@@ -52,10 +64,7 @@ def _compared(browser: Browser, url: str, token: str) -> tuple[float, float]:
     """Medians of rounds in which both take turns."""
     with browser.new_context() as context:
         page = context.new_page()
-        page.goto(url)
-        page.get_by_label("Your token").fill(token)
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("button", name="Sign out").wait_for()
+        sign_in(page, url, token)
         network = context.new_cdp_session(page)
         network.send("Network.enable")
         network.send("Network.setCacheDisabled", {"cacheDisabled": True})
