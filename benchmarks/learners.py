@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 
 from benchmarks.rows import Row, peak_megabytes, row
 from benchmarks.utility import cql, problems, study
+from discretion import memory
 from discretion.learning import apvi, vapvi
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks, FeatureMap, Table
@@ -70,6 +71,7 @@ def _clinic(states: int, actions: int, horizon: int, patients: int) -> Trajector
 
 
 def _training(lazy: bool, report: Any) -> None:
+    memory.reuse()  # as a training's process does
     clinic = _clinic(716, 25, 20, 20_000)
     parameters, privacy = apvi.Parameters(), Concentrated(Fraction(1))
 
