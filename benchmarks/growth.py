@@ -35,9 +35,14 @@ class Curve:
     goal: str
     learners: tuple[str, ...] = _COUNTING
 
+    @property
+    def drawn(self) -> set[tuple[str, str]]:
+        return {(self.letter, learner) for learner in self.learners}
+
 
 CURVES: Final = (
     Curve("n", (30_000, 300_000, 3_000_000), lambda n: scale.discrete(), lambda n: n, 1.0, "value <= 1.05"),
+    Curve("n", (3_000, 30_000, 300_000), lambda n: scale.vector(4), lambda n: n, 1.0, "value <= 1.05", ("pooled",)),
     Curve("S", (1_000, 10_000, 100_000), lambda s: scale.discrete(s, 5), lambda s: 100_000, 1.0, "value <= 1.1"),
     Curve("A", (2, 20, 200), lambda a: scale.discrete(actions=a), lambda a: 100_000, 1.0, "value <= 1.1"),
     Curve("H", (5, 50, 500), lambda h: scale.discrete(horizon=h), lambda h: 20_000, 1.0, "value <= 1.1"),
@@ -74,10 +79,10 @@ def _timed(curve: Curve, size: int) -> Iterator[tuple[str, float]]:
 
 
 def draw(points: list[dict[str, Any]]) -> None:
-    figure = Figure(figsize=(13, 2.9), layout="constrained")
+    figure = Figure(figsize=(15, 2.9), layout="constrained")
     axes = figure.subplots(1, len(CURVES))
     for axis, curve in zip(axes, CURVES, strict=True):
-        mine = [point for point in points if point["letter"] == curve.letter]
+        mine = [point for point in points if (point["letter"], point["learner"]) in curve.drawn]
         for colour, point in zip(_COLOURS, mine, strict=False):
             axis.loglog(point["sizes"], point["seconds"], "o-", color=colour, label=point["learner"])
         sizes, first = np.array(curve.sizes, dtype=float), min(point["seconds"][0] for point in mine)
