@@ -2,7 +2,7 @@
 
 # How a container of the API or of a worker is closed.
 CONTAINED = """
-import os, socket
+import os, shutil, socket
 said = dict(line.split(":", 1) for line in open("/proc/1/status") if ":" in line)
 assert os.getuid() == 10001, "it runs as another user than 10001"
 assert int(said["CapEff"], 16) == int(said["CapBnd"], 16) == 0, "it has capabilities: " + said["CapBnd"]
@@ -29,6 +29,8 @@ except ImportError:
     pass
 else:
     raise AssertionError("pip is in the image")
+for program in ("apt", "apt-get", "dpkg"):
+    assert shutil.which(program) is None, program + " is in the image"
 """
 
 # A certificate of its own that ended yesterday, and its key.

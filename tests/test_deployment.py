@@ -72,6 +72,22 @@ class TestImages:
         assert "@sha256" not in text
 
 
+class TestSlim:
+    def test_takes_out_what_nothing_imports_and_nothing_else(self, tmp_path):
+        left = ["pyarrow/lib.so", "pyarrow/libarrow_python.so.2100", "dask/core.py", "numpy/testing/__init__.py"]
+        out = ["pyarrow/libarrow_flight.so", "pyarrow/include/a.txt", "dask/array/core.py", "numpy/tests/test_a.py"]
+        out += ["numpy/core/a.h", "numpy/random/a.pyx", "pyarrow/libarrow_python.so", "pygments/lexers/python.py"]
+        for place in left + out:
+            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / place).touch()
+        subprocess.run([DOCKER / "slim", tmp_path], check=True)
+        assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(left)
+
+    def test_is_what_the_image_is_built_with(self):
+        assert "docker/slim" in (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+        assert "!docker/slim" in (ROOT / ".dockerignore").read_text(encoding="utf-8")
+
+
 class TestSbom:
     def test_is_a_valid_document_with_everything_installed(self):
         done = subprocess.run(
