@@ -1,5 +1,8 @@
 """What a deployment weighs: how much is installed, how soon it is ready, what it holds while nobody asks. Beside it, a
-FastAPI application that says one word, from the same machine and packages."""
+FastAPI application that says one word, from the same machine and packages.
+
+Where an engine has the image, the image is started; what can be started everywhere is the program outside of it.
+"""
 
 import contextlib
 import importlib.metadata
@@ -7,45 +10,39 @@ import json
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import httpx
 from packaging.requirements import Requirement
-from tests import services
+from packaging.utils import canonicalize_name
 
+from benchmarks import starting
 from benchmarks.rows import Row, row
 
 _BARE = "a FastAPI application that says one word"
 _ROUNDS = 5
 _IMAGE, _BASE = "discretion", "python:3.11-slim-bookworm"
-_WORD = """
-import sys, uvicorn, fastapi
-app = fastapi.FastAPI()
-@app.get("/readyz")
-def ready() -> dict[str, str]:
-    return {}
-uvicorn.run(app, port=int(sys.argv[1]), log_level="error", http="httptools")
-"""
+_ROOT = Path(__file__).parents[1]
+_VFS = os.environ | {"STORAGE_DRIVER": "vfs"}  # of buildah, where there is no root or no other driver
 
 
 def measure() -> Iterator[Row]:
     yield from _sizes()
-    with tempfile.TemporaryDirectory() as folder:
-        yield from _starts(Path(folder))
+    yield from _starts([sys.executable], "the program outside the image")
+    with _container() as python:
+        if python is not None:
+            yield from _starts(python, "the image")
 
 
 # --- size --------------------------------------------------------------------------------------------------------
 
 
 def _sizes() -> Iterator[Row]:
-    ours, theirs = _installed("discretion"), _installed("fastapi", "uvicorn", "httptools")
+    ours, theirs = _slim("discretion[cluster]"), _installed("fastapi", "uvicorn", "httptools")
     yield row(
         "packages of the image, as installed", "MB", ours, "fastapi, uvicorn and httptools", theirs, "value < 400"
     )
@@ -59,30 +56,47 @@ def _sizes() -> Iterator[Row]:
 
 def _installed(*names: str) -> float:
     """Megabytes of packages and of everything they need, counted where they are installed; no engine is needed."""
-    needed: set[str] = set()
+    return sum(path.stat().st_size for name in _needed(*names) for path in _files(name).values()) / 1e6
+
+
+def _slim(*names: str) -> float:
+    """Without what the image leaves behind: taken out of a copy by the program that does it there."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in _needed(*names):
+            for place, path in _files(name).items():
+                (Path(folder) / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, Path(folder) / place)
+        subprocess.run([_ROOT / "docker" / "slim", folder], check=True)
+        return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) / 1e6
+
+
+def _needed(*names: str) -> set[str]:
+    found: set[tuple[str, str]] = set()
     waiting = [Requirement(name) for name in names]
     while waiting:
         wanted = waiting.pop()
-        if wanted.name.lower() not in needed:
-            needed.add(wanted.name.lower())
-            waiting += _required(wanted)
-    return sum(_bytes(name) for name in needed) / 1e6
+        for extra in ("", *wanted.extras):
+            if (canonicalize_name(wanted.name), extra) not in found:
+                found.add((canonicalize_name(wanted.name), extra))
+                waiting += _required(wanted.name, extra)
+    return {name for name, _ in found}
 
 
-def _required(wanted: Requirement) -> Iterator[Requirement]:
-    for line in importlib.metadata.requires(wanted.name) or ():
+def _required(name: str, extra: str) -> Iterator[Requirement]:
+    for line in importlib.metadata.requires(name) or ():
         found = Requirement(line)
-        if found.marker is None or any(found.marker.evaluate({"extra": each}) for each in ("", *wanted.extras)):
+        if found.marker is None or found.marker.evaluate({"extra": extra}):
             yield found
 
 
-def _bytes(name: str) -> int:
-    found = importlib.metadata.distribution(name)
+def _files(name: str) -> dict[str, Path]:
+    """Of a package, by their places among all packages."""
     if name == "discretion":  # installed as a link to these folders
-        root = Path(__file__).parents[1]
-        return sum(path.stat().st_size for place in ("service", "migrations") for path in (root / place).rglob("*.*"))
-    paths = [Path(str(found.locate_file(file))) for file in found.files or ()]
-    return sum(path.stat().st_size for path in paths if path.is_file())
+        found = [path for folder in ("service", "migrations") for path in (_ROOT / folder).rglob("*.*")]
+        return {str(path.relative_to(_ROOT)): path for path in found if path.is_file()}
+    listed = importlib.metadata.distribution(name).files or ()
+    paths = {str(file): Path(str(file.locate())) for file in listed if ".." not in file.parts}  # programs lie elsewhere
+    return {place: path for place, path in paths.items() if path.is_file()}
 
 
 def _image_size(name: str) -> float | None:
@@ -100,8 +114,7 @@ def _built_size(name: str) -> float | None:
     """By buildah, which has no daemon and tells no size without counting."""
     if not shutil.which("buildah"):
         return None
-    environment = os.environ | {"STORAGE_DRIVER": "vfs"}
-    done = subprocess.run(["buildah", "images", "--json", name], capture_output=True, text=True, env=environment)
+    done = subprocess.run(["buildah", "images", "--json", name], capture_output=True, text=True, env=_VFS)
     with contextlib.suppress(ValueError, KeyError, IndexError):
         number, unit = re.fullmatch(r"([\d.]+) ([KMG])B", json.loads(done.stdout)[0]["size"]).groups()  # type: ignore[union-attr]
         return float(number) * {"K": 1e-3, "M": 1, "G": 1e3}[unit]
@@ -111,58 +124,40 @@ def _built_size(name: str) -> float | None:
 # --- start and rest ----------------------------------------------------------------------------------------------
 
 
-def _starts(folder: Path) -> Iterator[Row]:
-    began, ours, workers, theirs, bare = [], [], [], [], []
-    for turn in range(_ROUNDS):
-        seconds, api, worker = _service(folder / "service", turn)
-        if turn:  # the first start also makes the database
-            began.append(seconds)
-        ours.append(api)
-        workers.append(worker)
-        seconds, memory = _word()
-        theirs.append(seconds)
-        bare.append(memory)
-    middle = statistics.median
-    yield row("start, until ready", "s", middle(began), _BARE, middle(theirs), "ratio ≤ 5")
-    yield row("memory of the API at rest", "MB", middle(ours), _BARE, middle(bare), "value < 250")
-    yield row("memory of a worker at rest", "MB", middle(workers), _BARE, middle(bare), "value < 250")
+@contextlib.contextmanager
+def _container() -> Iterator[Sequence[str] | None]:
+    """A command that runs the image's Python, where an engine on this machine has the image."""
+    for engine in ("docker", "podman"):
+        if shutil.which(engine) and _runs(engine, "image", "inspect", _IMAGE) is not None:
+            yield [engine, "run", "--rm", "--network=none", "--entrypoint=python", _IMAGE]
+            return
+    made = _runs("buildah", "from", "--pull-never", _IMAGE) if shutil.which("buildah") else None
+    if made is None:
+        yield None
+        return
+    try:
+        yield ["buildah", "run", "--isolation=chroot", made, "--", "python"]
+    finally:
+        _runs("buildah", "rm", made)
 
 
-def _service(folder: Path, turn: int) -> tuple[float, float, float]:
-    """Seconds until the API and its worker are ready, and the memory of each a moment later."""
-    began = time.perf_counter()
-    with services.serve(folder, token="known" if turn else None) as service:
-        services.wait_until(lambda: httpx.get(f"{service.url}/readyz").status_code == 200, 120)
-        seconds = time.perf_counter() - began
-        services.wait_until(lambda: service.log.count("Waiting for trainings") > turn, 120)  # one for each start
-        time.sleep(1)
-        (worker,) = services.children(service.process.pid)
-        return seconds, _resident(service.process.pid), _resident(worker)
+def _runs(*command: str) -> str | None:
+    """What it says, None if it ends badly."""
+    done = subprocess.run(command, capture_output=True, text=True, env=_VFS)
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _word() -> tuple[float, float]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    began = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-c", _WORD, str(port)]) as process:
-        services.wait_until(lambda: _ready(port))
-        seconds = time.perf_counter() - began
-        time.sleep(1)
-        memory = _resident(process.pid)
-        process.terminate()
-    return seconds, memory
-
-
-def _ready(port: int) -> bool:
-    with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
-    return False
-
-
-def _resident(process: int) -> float:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+def _starts(python: Sequence[str], what: str) -> Iterator[Row]:
+    script = Path(starting.__file__).read_text(encoding="utf-8")
+    done = subprocess.run(
+        [*python, "-c", script, str(_ROUNDS)], stdout=subprocess.PIPE, text=True, env=_VFS, check=True
+    )
+    found = json.loads(done.stdout)
+    began, api, worker = (statistics.median(column) for column in zip(*found["service"], strict=True))
+    theirs, bare = (statistics.median(column) for column in zip(*found["word"], strict=True))
+    yield row(f"start of {what}, until ready", "s", began, _BARE, theirs, "ratio ≤ 5")
+    yield row(f"memory of the API at rest, of {what}", "MB", api, _BARE, bare, "value < 250")
+    yield row(f"memory of a worker at rest, of {what}", "MB", worker, _BARE, bare, "value < 250")
 
 
 if __name__ == "__main__":
