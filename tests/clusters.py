@@ -120,8 +120,64 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait(30)
 
 
-def sums(folder: Path) -> list[tuple[str, str]]:
-    """What `tests.summed` wrote down: the number of each sum, and that it begins or what it came to."""
-    path = folder / "sums"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [(number, made) for number, made in (line.split() for line in lines)]
+# --- what `tests.summed` wrote down -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One time that it was made, or was about to be: by the cluster, and in the worker's own process."""
+
+    number: str
+    began: float
+    ended: float | None = None
+    made: str = ""
+    ours: str = ""
+
+
+def sums(folder: Path) -> list[Sum]:
+    """In the order in which they began; one that was broken off has no end."""
+    found: list[Sum] = []
+    for at, number, made, ours in _lines(folder / "sums"):
+        if made == "begins":
+            found.append(Sum(number, float(at)))
+        else:
+            found[-1] = Sum(number, found[-1].began, float(at), made, ours)
+    return found
+
+
+def same(found: list[Sum]) -> bool:
+    """Each came to what it comes to in one process, and to one thing however often it was made."""
+    ended = [each for each in found if each.ended is not None]
+    ours = {each.number: each.ours for each in ended}
+    return all(each.made == each.ours == ours[each.number] for each in ended)
+
+
+def summing(folder: Path, at: float) -> set[int]:
+    """The machines, by process, that were in the middle of a block at that time, while a sum was not there yet. One
+    that was killed there still is."""
+    last = _last(folder, at)
+    if last is None or (last.ended is not None and last.ended <= at):
+        return set()
+    begun: dict[str, float] = {}
+    found: set[int] = set()
+    for when, process, what in _lines(folder / "reads"):
+        if what == "begins":
+            begun[process] = float(when)
+        elif begun.pop(process, at) < at < float(when):
+            found.add(int(process))
+    return found | {int(process) for process, began in begun.items() if began < at}
+
+
+def between(folder: Path, at: float) -> bool:
+    """Whether a sum was made by then, and the next had not begun."""
+    last = _last(folder, at)
+    return last is not None and last.ended is not None and last.ended < at
+
+
+def _last(folder: Path, at: float) -> Sum | None:
+    """The last one that had begun."""
+    return max((each for each in sums(folder) if each.began < at), key=lambda each: each.began, default=None)
+
+
+def _lines(path: Path) -> list[list[str]]:
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []

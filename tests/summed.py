@@ -1,12 +1,15 @@
 """The product's own commands, slowed down and watched: for races over sums.
 
-    python -m tests.summed work              a worker that writes what its sums came to into FOLDER/sums
-    python -m tests.summed cluster work      a machine that takes its time over every block
+    python -m tests.summed work           a worker that writes to FOLDER/sums what its sums came to
+    python -m tests.summed cluster work   a machine that is slow over every block, and writes to FOLDER/reads when
 
-The environment says how: SUMMED names the folder, SLOWLY the seconds of a block, PAUSE those after a sum.
+The environment says how: SUMMED names the folder, SLOWLY the seconds of a block, PAUSE those after a sum. Beside what a
+sum came to stands what `sums.totals` makes of the same statistics in the worker's own process. Each line has its time,
+so that it can be seen afterwards what was under way when something was lost: `tests.clusters` reads them.
 What is wrapped here is how the rooms call each other; nothing of what they do is replaced.
 """
 
+import functools
 import hashlib
 import os
 import time
@@ -16,39 +19,57 @@ from typing import Any
 
 from discretion import cli
 from discretion import worker as workers
+from discretion.learning import sums
 from discretion.learning.curator import Curator
+from discretion.learning.schemas import IntArray
 from discretion.learning.trajectories import Bounded, Trajectories
 
+_Read = Callable[[], Bounded]
 
-def _log(line: str) -> None:
-    descriptor = os.open(Path(os.environ["SUMMED"]) / "sums", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(descriptor, f"{line}\n".encode())
+
+def _log(file: str, *words: object) -> None:
+    descriptor = os.open(Path(os.environ["SUMMED"]) / file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(descriptor, f"{' '.join(map(str, words))}\n".encode())
     os.close(descriptor)
+
+
+def _digest(made: list[IntArray]) -> str:
+    return hashlib.sha256(b"".join(each.tobytes() for each in made)).hexdigest()
 
 
 def _watched(inner: Callable[..., Any]) -> Callable[..., Any]:
     def outer(curator: Curator, queries: Any) -> Any:
         number = len(curator.log)
-        _log(f"{number} begins")
-        made = inner(curator, queries)
-        _log(f"{number} {hashlib.sha256(b''.join(each.tobytes() for each in made)).hexdigest()}")
+        _log("sums", time.monotonic(), number, "begins", "-")
+        made, ended = inner(curator, queries), time.monotonic()
+        ours = sums.totals([query.statistic for query in queries], curator._trajectories)
+        _log("sums", ended, number, _digest(made), _digest(ours))
         time.sleep(float(os.environ.get("PAUSE", 0)))
         return made
 
     return outer
 
 
-def _slow(inner: Callable[[Trajectories], Iterator[Bounded]]) -> Callable[[Trajectories], Iterator[Bounded]]:
-    def outer(trajectories: Trajectories) -> Iterator[Bounded]:
-        for block in inner(trajectories):
-            time.sleep(float(os.environ.get("SLOWLY", 0)))
-            yield block
+def _slow(inner: Callable[..., Iterator[_Read]]) -> Callable[..., Iterator[_Read]]:
+    """Each block takes its time where it is read."""
+
+    def slowly(read: _Read) -> Bounded:
+        _log("reads", time.monotonic(), os.getpid(), "begins")
+        time.sleep(float(os.environ["SLOWLY"]))
+        block = read()
+        _log("reads", time.monotonic(), os.getpid(), "ends")
+        return block
+
+    def outer(trajectories: Trajectories, *arguments: Any, **named: Any) -> Iterator[_Read]:
+        for read in inner(trajectories, *arguments, **named):
+            yield functools.partial(slowly, read)
 
     return outer
 
 
 if __name__ == "__main__":
     setattr(Curator, "_totals", _watched(Curator._totals))  # noqa: B010
-    setattr(Trajectories, "bounded", _slow(Trajectories.bounded))  # noqa: B010
+    if "SLOWLY" in os.environ:
+        setattr(Trajectories, "readers", _slow(Trajectories.readers))  # noqa: B010
     workers._UNFIT = 1.0  # type: ignore[misc]
     cli.app(prog_name="discretion")

@@ -1,5 +1,6 @@
 """A real cluster: what it refuses before the charge, what it gives, and what happens when parts of it die."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,26 +156,34 @@ class TestAfterTheCharge:
         self, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It waits without a charge until there are machines; longer races are in `benchmarks/evidence/cluster.py`."""
-        watched = {"SLOWLY": "0.1", "SUMMED": str(tmp_path)}
+        watched = {"SUMMED": str(tmp_path)}
+        slowly = watched | {"SLOWLY": "0.5"}
         with clusters.cluster(tmp_path / "cluster", 0, **places) as made:
             queue = queue_of(tmp_path / "queue", made.settings, monkeypatch)
             training = queue.training(queue.dataset(units=300))
             with queue.running("tests.summed", "work", **made.settings, environment=watched):
                 services.wait_until(lambda: "has no machine" in queue.log)
                 assert [row.kind for row in queue.rows(tables.ledger, training)] == ["reserve"]
-                first, second = (made.start("work", module="tests.summed", environment=watched) for _ in range(2))
-                begun = services.wait_until(lambda: clusters.sums(tmp_path))
-                assert [state for _, state in begun] == ["begins"]
-                clusters.kill(second)
-                services.wait_until(lambda: len(clusters.sums(tmp_path)) > 2)  # the next sum has begun
+                first, second = (made.start("work", module="tests.summed", environment=slowly) for _ in range(2))
+                at_once = self.killed(tmp_path, second, second.pid)
+                services.wait_until(lambda: len(clusters.sums(tmp_path)) > 1)  # the next has begun
                 assert "breaks off" not in queue.log
-                clusters.kill(made.running[0])
+                later = self.killed(tmp_path, made.running[0], first.pid)
                 services.wait_until(lambda: "because the cluster does not answer" in queue.log)
                 made.start("schedule")
                 assert queue.ended(training).state == runs.RELEASED
             queue.check_charged_once(training)
             queue.close()
-        begun = clusters.sums(tmp_path)
-        made_of = {number: {sum for other, sum in begun if other == number and sum != "begins"} for number, _ in begun}
-        assert all(len(each) == 1 for each in made_of.values())
+        assert second.pid in clusters.summing(tmp_path, at_once)
+        assert first.pid in clusters.summing(tmp_path, later)
+        found = clusters.sums(tmp_path)
+        assert [each.number for each in found if each.ended is not None] == sorted({each.number for each in found})
+        assert clusters.same(found)
         assert first.poll() is not None
+
+    def killed(self, folder: Path, process: Any, reading: int) -> float:
+        """In the middle of a sum, while a machine is in the middle of a block; when."""
+        services.wait_until(lambda: reading in clusters.summing(folder, time.monotonic()))
+        at = time.monotonic()
+        clusters.kill(process)
+        return at

@@ -1,13 +1,13 @@
 """Two hosts, a cluster over both, and everything that can be lost: each training ends, was charged once, and made the
-integers it would have made.
+integers that its own process makes of the same records.
 
 Here are PostgreSQL, the store, the scheduler and a machine; there, at the other end of a cable, the worker that trains
 and another machine. In the middle of a sum, or between two, a machine or the scheduler is killed or the cable is pulled
-for ten seconds. What the sums came to is written down by `tests.summed` before noise is added, in these races alone.
+for ten seconds. What the sums came to, what they come to in one process, and when which machine was in the middle of a
+block is written down by `tests.summed` before noise is added, in these races alone.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import signal
@@ -25,21 +25,19 @@ from urllib.parse import parse_qs, urlsplit
 from tests import buckets, clusters, dying, hosts, services
 
 from benchmarks.service import _postgres
-from discretion import catalogue, database, datasets, requests, runs, sealing, settings, shelves, tables
-from discretion.learning import learners, sums
-from discretion.learning.curator import Curator
-from discretion.learning.schemas import IntArray
-from discretion.learning.trajectories import Trajectories
+from discretion import datasets, runs, sealing, settings, tables
 
 SUMMARY: Final = Path(__file__).with_suffix(".json")
 _CUT: Final = 10.0  # seconds without a cable
 _AWAY: Final = 3.0  # seconds until somebody has started what was killed
 _PAUSE: Final = 4.0  # seconds between two sums
+_SLOWLY: Final = 1.0  # seconds that a machine takes over a block
 _PORT: Final = 8786
 _LONG: Final = 600.0
 
 Race = tuple[str, str]  # what is lost, and when
-WHAT: Final = ("a machine here", "a machine there", "the cable for 10 s", "the scheduler", "the scheduler, for good")
+_MACHINES: Final = ("a machine here", "a machine there")
+WHAT: Final = (*_MACHINES, "the cable for 10 s", "the scheduler", "the scheduler, for good")
 WHEN: Final = ("in the middle of a sum", "between two sums")
 
 
@@ -50,18 +48,18 @@ class Stage:
     cluster: clusters.Cluster
     queue: dying.Queue
     url: str  # of the database, from there
-    reference: str = ""
     dataset: str = ""
     parts: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def watched(self) -> dict[str, str]:
-        return {"SUMMED": str(self.folder), "SLOWLY": "0.1", "PAUSE": str(_PAUSE)}
+        return {"SUMMED": str(self.folder), "PAUSE": str(_PAUSE)}
 
     def start(self, part: str) -> None:
         there = self.other.prefix if part.endswith("there") else ()
         what = "schedule" if part == "the scheduler" else "work"
-        self.parts[part] = self.cluster.start(what, there, "tests.summed", self.watched, host=hosts.HERE)
+        slowly = self.watched | {"SLOWLY": str(_SLOWLY)}
+        self.parts[part] = self.cluster.start(what, there, "tests.summed", slowly, host=hosts.HERE)
 
     def lose(self, what: str) -> None:
         if what.startswith("the cable"):
@@ -93,12 +91,13 @@ class Stage:
 
     def race(self, what: str, when: str) -> dict[str, Any]:
         """One training, and what became of it."""
-        (self.folder / "sums").unlink(missing_ok=True)
+        for file in ("sums", "reads"):
+            (self.folder / file).unlink(missing_ok=True)
         broken, began = self.log.count("breaks off"), time.monotonic()
         training = self.queue.training(self.dataset)
-        wanted = 1 if when == WHEN[0] else 2  # lines: the first sum begins, and comes to something
-        services.wait_until(lambda: len(clusters.sums(self.folder)) >= wanted, _LONG)
-        time.sleep(0.7)
+        machines = {self.parts[part].pid for part in _MACHINES if what == part or what not in _MACHINES}
+        services.wait_until(lambda: self._is_time(when, machines, time.monotonic()), _LONG)
+        lost = time.monotonic()
         self.lose(what)
         if what.endswith("for good"):
             services.wait_until(lambda: self.log.count("breaks off") > broken, _LONG)
@@ -107,50 +106,32 @@ class Stage:
         if what.endswith("for good"):
             self.start("the scheduler")
         self.queue.check_charged_once(training)
+        found = clusters.sums(self.folder)
         return {
             "lost": what,
             "when": when,
+            "as_said": self._is_time(when, machines, lost),
             "state": ended.state,
             "code": ended.code,
             "charges": sum(row.kind == "charge" for row in self.queue.rows(tables.ledger, training)),
             "runs": None if what.endswith("for good") else ended.attempts,  # or set by `_exhaust`
-            "sums": len(self._sums()),
-            "same_integers": self._same(),
+            "sums": len({each.number for each in found if each.ended is not None}),
+            "broken_off": sum(each.ended is None for each in found),
+            "same_integers": clusters.same(found),
             "seconds": round(time.monotonic() - began),
         }
+
+    def _is_time(self, when: str, machines: set[int], at: float) -> bool:
+        """Whether that is what was going on: between two sums, or in the middle of one, each of the machines in the
+        middle of a block. Asked again of the same moment when all is over and everything has been written down."""
+        if when != WHEN[0]:
+            return clusters.between(self.folder, at)
+        return machines <= clusters.summing(self.folder, at)
 
     def _exhaust(self, training: str) -> None:
         """As if it had been tried as often as it may; all ten take as many minutes."""
         services.wait_until(lambda: self.queue.row(training).lease_until is not None)
         self.queue.change(training, attempts=10)
-
-    def _sums(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for number, made in clusters.sums(self.folder):
-            if made != "begins":
-                found.setdefault(number, set()).add(made)
-        return found
-
-    def _same(self) -> bool:
-        """Every sum came to one thing however often it was made, and the first, which depends on no noise, to ours."""
-        found = list(self._sums().values())
-        return all(len(each) == 1 for each in found) and found[:1] in ([], [{self.reference}])
-
-
-def _in_process(queue: dying.Queue, dataset: str) -> str:
-    """What the first sum comes to in this process."""
-    seen: list[list[IntArray]] = []
-
-    def watched(statistics: Any, trajectories: Trajectories) -> list[IntArray]:
-        seen.append(sums.totals(statistics, trajectories))
-        return [total.copy() for total in seen[-1]]
-
-    with database.snapshot(queue.engine) as connection:
-        found = catalogue.stored(connection, dataset)
-    asked = requests.asked(found, services.APVI)
-    data = datasets.load(shelves.opened(queue.found).place(str(found.folder)), asked.schema)
-    learners.learn(Curator(data, asked.cost.exact, None, watched), asked.privacy, asked.parameters)
-    return hashlib.sha256(b"".join(total.tobytes() for total in seen[0])).hexdigest()
 
 
 @contextlib.contextmanager
@@ -174,8 +155,7 @@ def _stage(folder: Path) -> Iterator[Stage]:
         try:
             datasets._BLOCK = 2**10  # type: ignore[misc]
             stage.dataset = queue.dataset(units=300)
-            stage.reference = _in_process(queue, stage.dataset)
-            for part in ("the scheduler", "a machine here", "a machine there"):
+            for part in ("the scheduler", *_MACHINES):
                 stage.start(part)
             running.ready(2)
             with stage.worker():
@@ -210,8 +190,9 @@ def races(wanted: list[Race]) -> list[dict[str, Any]]:
 
 
 def holds(found: list[dict[str, Any]]) -> bool:
-    """For good or not: ended, charged once, the same integers; released unless the cluster never came back."""
-    ended = all(race["charges"] == 1 and race["same_integers"] for race in found)
+    """For good or not: lost when it was to be, ended, charged once, the same integers; released unless the cluster
+    never came back."""
+    ended = all(race["as_said"] and race["charges"] == 1 and race["same_integers"] for race in found)
     return ended and all((race["state"] == runs.FAILED) == race["lost"].endswith("for good") for race in found)
 
 
