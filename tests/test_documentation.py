@@ -53,7 +53,7 @@ NOT_RUN = {
             "docker compose --file docker/compose.yaml up --detach --wait",
             "docker/check https://discretion.hospital.example",
             'alias dc="docker compose --file docker/compose.yaml"',
-            "dc logs api",
+            "dc logs --no-log-prefix api",
             'dc exec api discretion keys create --role admin --name "Your Name"',
             "dc exec api discretion keys list",
             "dc exec api discretion keys revoke key_…",
