@@ -154,7 +154,7 @@ def beside_a_network() -> Row:
     """What `auto` does with 20 000 stays of ICU-Sepsis at ρ = 1, beside d3rlpy's DiscreteCQL, not private, on the same
     stays: 2000 steps of 256 transitions, which is each transition two or three times."""
     problem, rho = problems.icu_sepsis(), Fraction(1)
-    block = problem.sample(20_000, study.FIRST)
+    block = problem.sample(20_000, study.TRIED)
     data = Trajectories(problem.schema, 20_000, [block])
     parameters = study.chosen(problem.schema, 20_000, rho)
     ours = _best(lambda: study.learned(data, rho, parameters))
