@@ -32,7 +32,7 @@ export function stateLine() {
 }
 
 const FAILURES = {
-  training_failed: "There is one code for everything that goes wrong after the charge, on purpose: a reason could say something about a patient. Noise may have been drawn already, so the charge stays. Even the service's log says only that it failed.",
+  training_failed: "There is one code for everything that goes wrong after the charge, on purpose: a reason could say something about a patient. Noise may have been drawn already, so the charge stays. Even the service's log says no more than that, or which store, setting, memory or cluster was not to be had.",
 };
 
 const BEFORE_PAYING_AGAIN = {
