@@ -126,10 +126,11 @@ def _built_size(name: str) -> float | None:
 
 @contextlib.contextmanager
 def _container() -> Iterator[Sequence[str] | None]:
-    """A command that runs the image's Python, where an engine on this machine has the image."""
+    """A command that runs the image's Python, where an engine on this machine has the image and may run it."""
     for engine in ("docker", "podman"):
-        if shutil.which(engine) and _runs(engine, "image", "inspect", _IMAGE) is not None:
-            yield [engine, "run", "--rm", "--network=none", "--entrypoint=python", _IMAGE]
+        python = [engine, "run", "--rm", "--pull=never", "--network=none", "--entrypoint=python", _IMAGE]
+        if shutil.which(engine) and _runs(*python, "-c", "") is not None:
+            yield python
             return
     made = _runs("buildah", "from", "--pull-never", _IMAGE) if shutil.which("buildah") else None
     if made is None:
