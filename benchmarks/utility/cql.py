@@ -1,5 +1,6 @@
 """The not-private peer: d3rlpy's DiscreteCQL, in an environment that is made for it once."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -43,15 +44,21 @@ def python() -> Path:
     given = os.environ.get("D3RLPY_PYTHON")
     if given:
         return Path(given)
-    ready = _ENVIRONMENT / "ready"
-    if not ready.exists():
-        venv.create(_ENVIRONMENT, clear=True, with_pip=True)
-        pip = [str(_ENVIRONMENT / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-        # The newest torch brings gigabytes for other hardware; this one is named first, so that d3rlpy takes it.
-        for wanted in (["torch==2.13.0"], ["--requirement", str(_HERE / "cql.txt")]):
-            subprocess.run([*pip, *wanted], check=True)
-        ready.touch()
+    _ENVIRONMENT.parent.mkdir(exist_ok=True)
+    with _ENVIRONMENT.with_suffix(".lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # the study's processes come here at once
+        if not (_ENVIRONMENT / "ready").exists():
+            _make()
     return _ENVIRONMENT / "bin" / "python"
+
+
+def _make() -> None:
+    venv.create(_ENVIRONMENT, clear=True, with_pip=True)
+    pip = [str(_ENVIRONMENT / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    # The newest torch brings gigabytes for other hardware; this one is named first, so that d3rlpy takes it.
+    for wanted in (["torch==2.13.0"], ["--requirement", str(_HERE / "cql.txt")]):
+        subprocess.run([*pip, *wanted], check=True)
+    (_ENVIRONMENT / "ready").touch()
 
 
 def learn(block: Block, observed: Any, actions: int, codes: int = 0, steps: int = STEPS) -> Learned:
