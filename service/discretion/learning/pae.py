@@ -23,8 +23,9 @@ and policy, is computed from what was released.
 
 This algorithm is ours and in no paper. Cutting biases advantages (toward zero, long stays most), and no bound on the
 value of its policy is claimed: `pessimistic_score` is an estimate. An action is chosen where it is well enough
-supported; elsewhere, and wherever the released numbers do not tell the actions apart, the decision is the most frequent
-action by noisy count, labelled `fallback`. Where k is very small, that is all that is asked for.
+supported, and if it is not the most frequent one, where it is better than that by more than what is unsure about both;
+elsewhere, and wherever the released numbers do not tell the actions apart, the decision is the most frequent action by
+noisy count, labelled `fallback`. Where k is very small, that is all that is asked for.
 """
 
 import math
@@ -59,6 +60,9 @@ _IMPROVEMENT_AT: Final = 0.6
 PER_VISIT: Final = 0.6  # of a patient's squared length that is spread over visits, the rest being the mean's
 ANYTHING: Final = 4.0  # deviations by which all counts together must exceed noise before any is believed
 _SHRUNK: Final = 1.25  # of a count near `support`, what it was over what denoising leaves of it, about
+# Deviations by which another action must be better than the most frequent one. Choices that are little more than noise
+# undo each other from state to state, where doing as is usually done leads somewhere.
+_DEPARTING: Final = 0.35
 _STEP: Final = 0.2  # the most that an improvement moves a value, of the range of returns
 
 
@@ -350,29 +354,40 @@ def _advantages(asking: _Asking, counted: _Counted, summed: _Summed, value: Floa
     )
 
 
-def _chosen(asking: _Asking, counted: _Counted, found: shrinkage.Estimates) -> tuple[FloatArray, BoolArray]:
-    """Pessimistic advantages, −∞ where not supported, and the states in which one can be chosen."""
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Of each state, (S,) each."""
+
+    actions: IntArray
+    advantages: FloatArray
+    scores: FloatArray  # pessimistic advantages, −∞ where nothing is supported
+    learned: BoolArray  # actions that are supported were compared
+
+
+def _chosen(asking: _Asking, counted: _Counted, found: shrinkage.Estimates) -> _Chosen:
     pessimistic = found.mean - asking.parameters.pessimism * found.deviation
     scores = np.where(counted.supported, pessimistic, -np.inf)
-    return scores, np.logical_and(counted.supported.any(axis=1), found.informed)
+    states, best, usual = np.arange(len(scores)), scores.argmax(axis=1), counted.frequent
+    better = found.mean[states, best] - found.mean[states, usual]
+    unsure = np.hypot(found.deviation[states, best], found.deviation[states, usual])
+    learned = np.logical_and(counted.supported.any(axis=1), found.informed)
+    actions = np.where(learned & (better > _DEPARTING * unsure), best, usual)
+    return _Chosen(actions, found.mean[states, actions], scores[states, actions], learned)
 
 
 def _gain(asking: _Asking, counted: _Counted, found: shrinkage.Estimates) -> FloatArray:  # (S,)
     """How much more a state is worth if the chosen action is taken there."""
-    scores, learned = _chosen(asking, counted, found)
-    best = found.mean[np.arange(len(scores)), scores.argmax(axis=1)]
-    return np.where(learned, np.clip(best, -_STEP * asking.span, _STEP * asking.span), 0.0)
+    chosen = _chosen(asking, counted, found)
+    return np.where(chosen.learned, np.clip(chosen.advantages, -_STEP * asking.span, _STEP * asking.span), 0.0)
 
 
 def _decided(
     asking: _Asking, counted: _Counted, value: shrinkage.Estimates, found: shrinkage.Estimates
 ) -> policy.Policy:
-    schema = asking.schema
-    scores, learned = _chosen(asking, counted, found)
-    decisions = np.where(learned, scores.argmax(axis=1), counted.frequent)
+    chosen = _chosen(asking, counted, found)
     worth = value.mean - asking.parameters.pessimism * value.deviation
-    worth = worth + np.where(learned, scores.max(axis=1), 0.0)
-    return policy.of_table(NAME, schema, decisions, learned, _in_range(schema, worth))
+    worth = worth + np.where(chosen.learned, chosen.scores, 0.0)
+    return policy.of_table(NAME, asking.schema, chosen.actions, chosen.learned, _in_range(asking.schema, worth))
 
 
 def _in_range(schema: Schema, worth: FloatArray) -> FloatArray:  # (S,) → (H, S)
