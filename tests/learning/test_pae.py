@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discretion import errors
-from discretion.learning import clipped, pae, policy, rewards
+from discretion.learning import clipped, pae, policy, rewards, shrinkage
 from discretion.learning.curator import Concentrated, Curator, Pure
 from discretion.learning.policy import Policy, Table
 from discretion.learning.schemas import Discrete, Schema, Vector
@@ -231,6 +231,20 @@ class TestLearn:
         data = simulated(schema_of(total=(0.0, 1.0)), 20000)
         found = learned(data, parameters=pae.Parameters(floor=0.25))
         assert (found.decisions != 2).all()  # a fifth of the visits
+
+    @pytest.mark.parametrize(("better", "action"), [(0.1, 0), (0.6, 1)])
+    def test_what_is_usually_done_is_left_only_for_what_is_better_by_more_than_is_unsure(
+        self, better: float, action: int
+    ) -> None:
+        """Two actions, each known with a deviation of 1: together 1.41, of which 0.35 are asked for."""
+        asking = pae._Asking(Curator(simulated(schema_of(), 10), RHO.rho), RHO, PLAIN, None)
+        visits = np.tile([30.0, 20.0, 0.0], (STATES, 1))
+        counted = pae._Counted(visits, visits > 0)
+        found = shrinkage.Estimates(np.tile([0.0, better, 9.0], (STATES, 1)), np.ones((STATES, ACTIONS)))
+        chosen = pae._chosen(asking, counted, found)
+        assert (chosen.actions == action).all()
+        assert chosen.learned.all()  # both were compared
+        assert chosen.scores == pytest.approx((better if action else 0.0) - PLAIN.pessimism)
 
     def test_records_outside_the_schema_change_nothing_visible(self) -> None:
         size = (HORIZON, 300)
