@@ -88,8 +88,8 @@ export function downloads(release) {
 }
 
 // A browser ends a line after any hyphen, and what is then read is another command.
-function unbroken(line) {
-  return line.split(" ").flatMap((word, place) => [place ? " " : null, h("span", {}, word)]);
+export function unbroken(line) {
+  return line.split(" ").flatMap((word, place) => [place ? " " : null, word.includes("-") ? h("span", { class: "unbroken" }, word) : word]);
 }
 
 // To be typed where the downloaded files lie.

@@ -34,7 +34,8 @@ function titled(text) {
 }
 
 function section({ title, lines }) {
-  return [h("h3", {}, title), lines.length > 1 ? h("ul", {}, lines.map((line) => h("li", {}, line))) : lines.map((line) => h("p", {}, line))];
+  const told = lines.map((line) => h(lines.length > 1 ? "li" : "p", {}, evidence.unbroken(line)));
+  return [h("h3", {}, title), lines.length > 1 ? h("ul", {}, told) : told];
 }
 
 async function judge(release) {
