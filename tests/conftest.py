@@ -12,14 +12,21 @@ import pytest
 import sqlalchemy as sa
 
 from discretion import database
-from tests import buckets, services
+from tests import buckets, rota, services
 
 MakeEngine = Callable[[], sa.Engine]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first, or everybody would wait for it in the end."""
-    items.sort(key=lambda item: not any(long in item.nodeid for long in ("TestNotebook", "TestUnderLoad")))
+    items.sort(key=rota.turn)
+
+
+@pytest.hookimpl(optionalhook=True)  # xdist's
+def pytest_xdist_make_scheduler(config: pytest.Config) -> rota.Rota | None:
+    if config.option.dist != "loadscope":
+        return None
+    config.option.loadscopereorder = False  # files with the most tests are not the longest
+    return rota.Rota(config)
 
 
 @pytest.fixture(scope="session")
