@@ -15,9 +15,25 @@ from xdist.workermanage import WorkerController
 
 _DATABASES: Final = ("sqlite", "", "postgresql")
 _DATABASE: Final = re.compile(rf"[\[-]({'|'.join(filter(None, _DATABASES))})[\]-]")
-# Minutes, each of them.
-_LONG: Final = ("test_crashes", "test_backups", "test_documentation", "test_cluster")
-_LONG_SUMS: Final = ("test_horizon_vector",)
+# They start, kill and wait for programs of their own; the longest first.
+_LONG: Final = (
+    "tests/test_crashes.py",
+    "tests/test_backups.py",
+    "tests/test_documentation.py",
+    "tests/test_cluster.py",
+    "tests/test_hosts.py",
+    "tests/api/test_leaks.py",
+    "tests/api/test_schemathesis.py",
+    "tests/test_remote_store.py",
+    "tests/test_upgrades.py",
+    "tests/test_outages.py",
+    "tests/test_mishaps.py",
+    "tests/test_serving.py",
+    "tests/test_worker.py",
+    "tests/test_turns.py",
+    "tests/test_demo.py",
+    "tests/test_no_way_out.py",
+)
 _SUMS: Final = ("tests/learning/", "tests/privacy/")
 
 
@@ -28,17 +44,15 @@ def _database(nodeid: str) -> str:
 
 def turn(item: pytest.Item) -> tuple[int, int]:
     """The place of a test in the line, from those that begin it to those that begin at its other end."""
-    file = item.path.stem
+    file = item.nodeid.partition("::")[0]
     used = getattr(item, "fixturenames", ())
-    if item.nodeid.startswith(_SUMS):
-        return 5 if file in _LONG_SUMS else 4, 0
     if file in _LONG:
         return 0, _LONG.index(file)
-    if "tests/web/" in item.nodeid:
+    if file.startswith("tests/web/"):
         return 1, 0
     if "service" in used or "unattended" in used:
         return 2, _DATABASES.index(_database(item.nodeid))
-    return 3, 0
+    return (4 if file.startswith(_SUMS) else 3), 0
 
 
 class Rota(LoadScopeScheduling):
