@@ -15,7 +15,7 @@ from xdist.workermanage import WorkerController
 
 _DATABASES: Final = ("sqlite", "", "postgresql")
 _DATABASE: Final = re.compile(rf"[\[-]({'|'.join(filter(None, _DATABASES))})[\]-]")
-# They start, kill and wait for programs of their own; the longest first.
+# They start, kill and wait for programs of their own. The first five were measured, the others' order is a guess.
 _LONG: Final = (
     "tests/test_crashes.py",
     "tests/test_backups.py",
