@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks import stays
 
 from discretion import cli, datasets, memory, requests
-from discretion.learning import learners
+from discretion.learning import evaluators, learners, policy
 from discretion.learning.curator import Curator
 from discretion.learning.schemas import Discrete, Schema, Vector
 
@@ -37,6 +37,8 @@ CASES: dict[str, tuple[Schema, str, dict[str, Any]]] = {
         "dp-vapvi",
         _MAP | {"dynamics": "stationary"},
     ),
+    "fqe, a table": (Schema(30, Discrete(1500), 4), "dp-fqe", {"way": "table"}),
+    "fqe, rounds": (Schema(30, Discrete(20_000), 20), "dp-fqe", {"way": "rounds"}),
 }
 STORED = 20_000  # units of each
 _RHO = "1000000"
@@ -54,15 +56,27 @@ def _work() -> None:
     cli.app(["work"])
 
 
+def _judged(schema: Schema) -> policy.Policy:
+    """Another decision at every step, so that a table has as many rows as it can have."""
+    shape = (schema.horizon, schema.count)
+    decisions = np.add.outer(np.arange(schema.horizon), np.arange(schema.count)) % schema.actions
+    return policy.of_table("any", schema, decisions, np.ones(shape, dtype=bool), np.zeros(shape))
+
+
 def _learn(folder: str, case: str) -> None:
     schema, algorithm, parameters = CASES[case]
     request = {"algorithm": algorithm, "privacy": {"rho": _RHO}, "parameters": parameters}
+    if algorithm == evaluators.NAME:
+        request |= {"policy": "pol_1"}
     asked = requests.of(schema, None, STORED, request)
     memory.fence(memory.need(asked))
     memory.reuse()
     data = datasets.load(stays.place(Path(folder)), schema, room=memory.room(asked))
     curator = Curator(data, Fraction(_RHO))
-    learners.learn(curator, asked.privacy, asked.parameters).canonical()
+    if isinstance(asked.parameters, evaluators.Parameters):
+        evaluators.evaluate(curator, asked.privacy, asked.parameters, _judged(schema))
+    else:
+        learners.learn(curator, asked.privacy, asked.parameters).canonical()
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     print(int(found[1]) * 1024, memory.need(asked))

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from discretion import blocks, datasets, errors, shares
-from discretion.learning import apvi, apvi_stationary, pae, sums, vapvi_stationary, walks
+from discretion.learning import apvi, apvi_stationary, fqe, outcomes, pae, sums, vapvi_stationary, walks
 from discretion.learning.schemas import Discrete
 from discretion.privacy import events
 from discretion.requests import Asked
@@ -129,6 +129,8 @@ def _entries(asked: Asked, event: events.Event) -> int:
         return min(whole, math.ceil(rows + 6 * math.sqrt(rows) + 36) * event.shape[-1], apvi.MAX_DRAWN)
     if isinstance(asked.parameters, apvi_stationary.Parameters):
         return min(whole, apvi_stationary.MAX_DRAWN)
+    if event.statistic == outcomes.Transitions.name:  # the rows that some policy may need
+        return min(fqe.most_drawn(asked.schema), fqe.MAX_DRAWN)
     return whole
 
 

@@ -61,6 +61,7 @@ def statistics(schema: Schema, wild: bool = True) -> list[Statistic]:
         outcomes.Arrivals(judged, weights, 0.7),
         outcomes.Arrivals(judged, weights, 0.7, 1),
         outcomes.Transitions(judged, 1.5),
+        outcomes.Transitions(judged, 0.3, np.array([1, 2, 10, 12])),  # some of them trusted, places and the pool
         outcomes.Targets(judged, None, 0.0, 0.4),
         outcomes.Targets(judged, values[1], 0.1, 0.6, 1),
         *scores,
@@ -192,6 +193,7 @@ class TestSensitivity:
             (followed.Followed(judged), *ends),
             (followed.Visited(judged), *ends),
             (outcomes.Transitions(judged, 1.0), *ends),
+            (outcomes.Transitions(judged, 1.0, np.array([1, 2])), *ends),
             (outcomes.Arrivals(judged, flat, 1.0), starts[0], starts[1]),
             (outcomes.Arrivals(judged, leads, 1.0, 1), onward[0], onward[1]),
             (outcomes.Targets(judged, leads, 0.0, 1.0, 1), brief[0], brief[1]),

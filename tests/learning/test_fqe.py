@@ -255,6 +255,21 @@ class TestResolved:
         with pytest.raises(errors.ProblemTooLarge, match="rounds"):
             fqe.check(schema, fqe.Parameters(way="table"))
 
+    def test_a_table_is_chosen_if_it_fits_for_every_policy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of 6 states, 3 actions and 2 steps: (6·2 + 1)·8 entries, if it decides otherwise at the second step."""
+        schema = world(horizon=2).schema
+        assert fqe.most_drawn(schema) == 104
+        assert fqe.most_drawn(world().schema) == (6 * 3 + 1) * 8
+        for most, way in ((104, "table"), (103, "rounds")):
+            monkeypatch.setattr(fqe, "MAX_DRAWN", most)
+            assert fqe.resolved(schema, 5000, ONE, fqe.Parameters()).way == way
+
+    def test_states_are_what_limits_a_table_not_actions(self) -> None:
+        for actions in (2, 1000):
+            fqe.check(Schema(5, Discrete(8_000), actions), fqe.Parameters(way="table"))
+            with pytest.raises(errors.ProblemTooLarge, match="rounds"):
+                fqe.check(Schema(5, Discrete(8_200), actions), fqe.Parameters(way="table"))
+
     def test_more_states_than_can_be_kept_are_refused_with_what_to_do(self) -> None:
         with pytest.raises(errors.ProblemTooLarge, match="fewer states"):
             fqe.check(Schema(5, Discrete(10_000_000), 5), fqe.Parameters())
@@ -286,6 +301,30 @@ class TestCheck:
         judged = judged_policy(Schema(5, Discrete(4), 2), np.zeros((5, 4), dtype=np.int64))
         with pytest.raises(errors.InvalidParameter, match="another horizon"):
             fqe.decisions(world().schema, judged)
+
+    def test_a_policy_whose_decisions_are_too_many_for_a_table_is_refused_before_anything_is_asked(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        public, table = world(), fqe.Parameters(way="table")
+        changing = by_step(public.schema)
+        taken = sum(len(set(changing[:, state])) for state in range(6))
+        alike, changes = (
+            judged_policy(public.schema, each) for each in (np.broadcast_to(changing[0], changing.shape), changing)
+        )
+        monkeypatch.setattr(fqe, "MAX_DRAWN", (taken + 1) * 8)
+        evaluators.check_policy(public.schema, table, changes)
+        monkeypatch.setattr(fqe, "MAX_DRAWN", (taken + 1) * 8 - 1)
+        evaluators.check_policy(public.schema, table, alike)
+        evaluators.check_policy(public.schema, fqe.Parameters(), changes)  # the rule will not take a table
+        curator = Curator(public.data(50, 0), Fraction(1))
+        for refuse in (
+            lambda: evaluators.check_policy(public.schema, table, changes),
+            lambda: fqe.evaluate(curator, ONE, table, changes),
+        ):
+            with pytest.raises(errors.ProblemTooLarge, match=f"{taken} decisions.*rounds"):
+                refuse()
+        assert curator.log == ()
+        assert fqe.resolved(public.schema, 5000, ONE, fqe.Parameters()).way == "rounds"
 
     def test_vector_states_are_refused(self) -> None:
         with pytest.raises(errors.InvalidParameter, match="discrete"):

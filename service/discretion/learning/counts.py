@@ -36,8 +36,8 @@ Dynamics = Literal["per_step", "stationary"]
 _TURN: Final = threading.Lock()  # of whoever adds to a table that threads share
 
 
-def _add(table: IntArray, keys: IntArray, values: IntArray | int) -> None:
-    """As many numbers as there are records, however large the table is."""
+def add_at(table: IntArray, keys: IntArray, values: IntArray | int) -> None:
+    """As many numbers as there are records, however large the table is; threads may share it."""
     more = table.dtype.type(values) if isinstance(values, int) else values.ravel()  # of another type: far slower
     with _TURN:
         np.add.at(table.reshape(-1), keys.ravel(), more)
@@ -55,7 +55,7 @@ def _zeros(shape: tuple[int, int], kind: type[np.signedinteger[Any]]) -> IntArra
 def _count(table: IntArray, keys: IntArray) -> None:
     """One more for each key. Counted apart where that is not more work: other threads need not wait for it."""
     if keys.size < table.size:
-        _add(table, keys, 1)
+        add_at(table, keys, 1)
         return
     found = np.bincount(keys.ravel(), minlength=table.size)
     with _TURN:
@@ -189,7 +189,7 @@ class TransitionCounts(VisitCounts):
         keys = self._index.take(self._visits(block))
         keys *= self.schema.count + 1
         keys += walks.following(block).states
-        _add(partial, keys, 1)
+        add_at(partial, keys, 1)
 
     def finish(self, partial: IntArray) -> IntArray:
         return partial[:-1]
@@ -218,7 +218,7 @@ class RewardSums(_Counted):
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
         centred = block.of_rewards(lambda scaled: np.trunc((scaled - 0.5) * maps.ONE).astype(np.int64))
-        _add(partial, self._visits(block), centred)
+        add_at(partial, self._visits(block), centred)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +276,7 @@ class PaidSums(_Counted):
         return units * self.schema.per_unit * maps.ONE
 
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        _add(partial, self._visits(block), self._paid(block))
+        add_at(partial, self._visits(block), self._paid(block))
 
     def _paid(self, block: Bounded) -> IntArray:  # (H, B)
         return block.of_rewards(lambda scaled: self._on_grid(scaled).astype(np.int64))
@@ -311,7 +311,7 @@ class ArrivalSums(PaidSums):
         keys = cells.astype(np.int64)
         keys += states
         np.copyto(keys, reached, where=(reached < states) & (cells != walks.nowhere(self.schema)))
-        _add(partial, keys, self._paid(block))
+        add_at(partial, keys, self._paid(block))
 
 
 @dataclass(frozen=True, eq=False)

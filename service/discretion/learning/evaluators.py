@@ -37,10 +37,7 @@ def check(schema: Schema, parameters: fqe.Parameters) -> None:
 
 def check_policy(schema: Schema, parameters: fqe.Parameters, judged: policy.Policy) -> None:
     """Refuse a policy that was made for other data, or that cannot be judged with these parameters."""
-    if isinstance(schema.states, Discrete):
-        fqe.decisions(schema, judged)
-    else:
-        fqe_vector.check_policy(schema, parameters, judged)
+    _of(schema).check_policy(schema, parameters, judged)
 
 
 def resolved(schema: Schema, units: int, privacy: Share, parameters: fqe.Parameters) -> fqe.Parameters:

@@ -72,6 +72,7 @@ FEW_STATES: Final = Fraction(1, 25)  # n√ρ/(S²·A) from which a table of tra
 PLENTY: Final = 20  # n√ρ/S from which radii grow
 LONGEST: Final = 4  # times the usual radius
 MAX_CELLS: Final = 50_000_000
+MAX_DRAWN: Final = 2**26  # entries of the table of transitions held at once, with what becomes of them 1.5 GiB
 SETTLED_SHARE: Final = 10  # beside `shares`, for what is earned at the last step, where it is kept apart
 
 Plan = list[tuple[Statistic, Fraction]]
@@ -116,11 +117,8 @@ def check(schema: Schema, parameters: Parameters) -> None:
         raise errors.ProblemTooLarge(
             f"dp-fqe keeps a sum for each state and action: {sums} of them, {MAX_CELLS} at most; use fewer states."
         )
-    if parameters.way == "table" and _cells(schema) > MAX_CELLS:
-        raise errors.ProblemTooLarge(
-            f"A table of transitions keeps a sum for each state, action and next state: {_cells(schema)} of them, "
-            f'{MAX_CELLS} at most; use way: "rounds" or fewer states.'
-        )
+    if parameters.way == "table":
+        _check_drawn(schema, schema.count)  # a policy takes one in each, at least
 
 
 def _checked(schema: Schema, privacy: Share, parameters: Parameters) -> None:
@@ -140,15 +138,36 @@ def decisions(schema: Schema, judged: policy.Policy) -> IntArray:  # (H, S)
     return np.asarray(judged.rule.decisions, dtype=np.int64)
 
 
-def _cells(schema: Schema) -> int:
-    """Of the table of transitions."""
-    return schema.count * (schema.actions + 1) * (schema.count + 2)
+def check_policy(schema: Schema, parameters: Parameters, judged: policy.Policy) -> None:
+    """Refuse a policy that was made for other data, or whose decisions are too many for a table."""
+    found = decisions(schema, judged)
+    if parameters.way == "table":
+        _check_drawn(schema, int(followed.Judged(schema, found).ever().sum()))
+
+
+def _check_drawn(schema: Schema, taken: int) -> None:
+    if _drawn(schema, taken) > MAX_DRAWN:
+        raise errors.ProblemTooLarge(
+            f"For a policy of {taken} decisions a table of transitions keeps {_drawn(schema, taken)} sums, "
+            f'{MAX_DRAWN} at most; use way: "rounds" or fewer states.'
+        )
+
+
+def _drawn(schema: Schema, taken: int) -> int:
+    """Entries of the table of transitions for a policy that takes so many decisions (s, a): each has a row, or all of
+    its state share one; and one row is the pool's."""
+    return (taken + 1) * (schema.count + 2)
+
+
+def most_drawn(schema: Schema) -> int:
+    """The same for any policy: at each step it takes one decision in each state."""
+    return _drawn(schema, schema.count * min(schema.actions, schema.horizon))
 
 
 def _way(schema: Schema, units: int, rho: Fraction) -> Literal["rounds", "table"]:
     enough = FEW_STATES * schema.count**2 * schema.actions
     few = units**2 * rho >= enough**2  # exactly: alike on every machine
-    return "table" if few and _cells(schema) <= MAX_CELLS else "rounds"
+    return "table" if few and most_drawn(schema) <= MAX_DRAWN else "rounds"
 
 
 def _reach(schema: Schema, units: int, rho: Fraction) -> float:
@@ -234,6 +253,7 @@ def shared_out(privacy: Share, shares: tuple[int, ...], plan: list[Plan]) -> lis
 def evaluate(curator: Curator, privacy: Share, parameters: Parameters, judging: policy.Policy) -> Evaluation:
     schema, units = curator.schema, curator.units
     parameters = resolved(schema, units, privacy, parameters)
+    check_policy(schema, parameters, judging)
     assert parameters.reach is not None
     asked = queries(schema, units, privacy, parameters)
     asker = Asker(curator, {query.statistic.name: query.share for query in asked}, parameters.reach)

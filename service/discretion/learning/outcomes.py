@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from discretion.learning import followed, horizon
+from discretion.learning import counts, followed, horizon
 from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Bounded
 
@@ -57,23 +57,43 @@ class Arrivals(followed.Summed):
 
 @dataclass(frozen=True, eq=False)
 class Transitions(followed.Summed):
-    """How often each cell led to each place, or (last column) to the end; over the radius."""
+    """How often each chosen cell led to each place, or (last column) to the end; over the radius.
+
+    The cells are chosen from released numbers and the policy only; the mechanism is the one of the whole table, for
+    which a unit is shortened, and of which the other rows are thrown away before they are drawn.
+    """
 
     radius: float = 1.0
+    rows: IntArray | None = None  # (R,) cells, ascending; None stands for the whole table, in plans
 
     squared_sensitivity = Fraction(2)
     name = "where the policy's decisions lead to, every patient up to a set length"
+    locked = True  # threads share one table, which may be most of the memory
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, int]:
         return (self.schema.count * (self.schema.actions + 1) + 1, self.schema.count + 2)
 
+    @property
+    def _chosen(self) -> IntArray:
+        return np.arange(self.shape[0]) if self.rows is None else self.rows
+
+    def partial(self) -> IntArray:
+        return np.zeros((len(self._chosen), self.shape[1]), dtype=np.int64)
+
+    def finish(self, partial: IntArray) -> IntArray:
+        return partial
+
     def add(self, block: Bounded, units: int, partial: IntArray) -> None:
-        chosen = self.judged.chosen(block)
-        seen, taken, states = chosen.visits, chosen.any_step, self.schema.count
-        reached = np.append(chosen.place, states + 1)[seen.successors[taken]]
-        cells = chosen.cells[taken] * (states + 2) + reached
-        self.collect(partial, seen.units[taken], cells, followed.integers(np.ones(len(cells)), self.radius))
+        (cells, columns), rows, chosen = self.shape, self._chosen, self.judged.chosen(block)
+        seen, taken = chosen.visits, chosen.any_step
+        reached = np.append(chosen.place, columns - 1)[seen.successors[taken]]
+        whole = followed.integers(np.ones(len(reached)), self.radius)
+        keys = chosen.cells[taken] * columns + reached
+        found, entries = followed.shortened(seen.units[taken], keys, whole, cells * columns)
+        row = np.searchsorted(rows, found // columns)
+        kept = np.append(rows, -1)[row] == found // columns
+        counts.add_at(partial, row[kept] * columns + found[kept] % columns, entries[kept].astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
