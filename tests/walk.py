@@ -8,12 +8,14 @@ does, or that prints something else than its page shows.
 """
 
 import argparse
+import codecs
 import os
 import pty
 import re
 import shutil
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,7 +54,11 @@ ready() {
 }
 wait_for() { timeout 120 bash -c "until $*; do sleep 1; done" > /dev/null 2>&1; }
 """
-_FIRST = "FIRST=$(dc exec -T api discretion keys list | sed --quiet 's/.*\\(key_[A-Za-z0-9]*\\).*first.*/\\1/p')"
+# Of the keys that were listed, the oldest.
+_FIRST = """
+dc exec -T api discretion keys list | grep --only-matching 'key_[A-Za-z0-9]*' > keys
+read -r FIRST < keys
+"""
 # A custodian's patients, who are to be there to the end: ten of them, of a population of their own.
 _PATIENTS = """
 dc exec -T api discretion keys create --role custodian > custodian.token
@@ -207,6 +213,7 @@ class Reader:
     def walk(self) -> list[str]:
         """What is not as it is shown."""
         self.terminal, side = pty.openpty()
+        termios.tcsetwinsize(side, (30, 100))
         command = ["bash", "-c", shown.script(self.steps)]
         shell = subprocess.Popen(
             command, stdin=side, stdout=side, stderr=side, cwd=self.folder, env=environment(), start_new_session=True
@@ -222,9 +229,9 @@ class Reader:
 
     def _lines(self) -> Iterator[str]:
         """Each line, shown as it comes; commands with the seconds since the begin."""
-        rest, at = "", 0
+        rest, at, text = "", 0, codecs.getincrementaldecoder("utf-8")("replace")
         while chunk := self._read():
-            rest = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", rest + chunk).replace("\r\n", "\n")
+            rest = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", rest + text.decode(chunk)).replace("\r\n", "\n")
             *lines, rest = rest.split("\n")
             for line in lines:
                 if line == shown.MARK:
@@ -239,11 +246,11 @@ class Reader:
                 rest = ""
         yield rest
 
-    def _read(self) -> str:
+    def _read(self) -> bytes:
         try:
-            return os.read(self.terminal, 2**16).decode(errors="replace")
+            return os.read(self.terminal, 2**16)
         except OSError:  # the last who could write has gone
-            return ""
+            return b""
 
 
 def environment() -> dict[str, str]:
