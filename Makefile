@@ -36,18 +36,18 @@ test: export OPENBLAS_NUM_THREADS := 1
 test: lint ## lint, then run every test
 	$(BIN)/pytest -n 3 --dist loadscope
 
-# Under a name, port and secrets of its own, so that a deployment on this machine is left alone.
-test-deployment: export SECRETS := $(CURDIR)/build/deployment/secrets
+# Under a name, port and secrets of its own, so that a deployment on this machine is left alone; in a reader's folder.
 test-deployment: export COMPOSE_PROJECT_NAME := discretion-test
 test-deployment: export HTTPS_PORT := 18443
 test-deployment: export SUBNET := 172.30.214.0/28
-test-deployment: export DC := docker compose --file $(CURDIR)/docker/compose.yaml
-test-deployment: ## build the images, run docker/compose.yaml and try everything in it, with Docker or COMPOSE_UP=COMMAND (minutes)
-	docker/make-secrets --folder $(SECRETS)
+test-deployment: READER := build/deployment
+test-deployment: ## build the images and do what docker/README.md says, command by command, with Docker or COMPOSE_UP=COMMAND (ten minutes)
+	$(PYTHON) -m tests.walk --lay-out $(READER)
 ifdef COMPOSE_UP
-	$(COMPOSE_UP) docker/compose.yaml -- docker/check
+	$(READER)/docker/make-secrets
+	$(COMPOSE_UP) $(READER)/docker/compose.yaml -- $(PYTHON) -m tests.walk $(READER)
 else
-	trap '$(DC) --profile cluster down --volumes' EXIT; $(DC) up --detach --build --wait --wait-timeout 300 && docker/check
+	trap 'docker compose --file $(READER)/docker/compose.yaml --profile cluster down --volumes' EXIT; $(PYTHON) -m tests.walk $(READER)
 endif
 
 bench: $(VENV)/ready ## measure speed and memory; ONLY="scale noise" for some parts. Fails if something has become slower by 30 %

@@ -14,7 +14,7 @@ RUN = ("bash", "console", "python")
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"\s{2,}# .*$")
 _PAIR = re.compile(r'"(\w+)": ?("[^"…]*"|-?[0-9][0-9.e+-]*|true|false|null)')
-_MARK = "\x1e"
+MARK = "\x1e"
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ def commands(text: str) -> Iterator[Step]:
 
 def script(wanted: list[Step]) -> str:
     """One bash script, whose output can be told apart step by step."""
-    marked = (f"printf '\\n{_MARK}\\n'\n{step.code}\n" for step in wanted)
+    marked = (f"printf '\\n{MARK}\\n'\n{step.code}\n" for step in wanted)
     leaving = "trap 'jobs -p | xargs --no-run-if-empty kill' EXIT"  # also what a page has started and not ended
     return f"set -euo pipefail\nexec 2>&1\n{leaving}\n" + "".join(marked)
 
 
 def outputs(printed: str) -> list[str]:
-    return [part.strip() for part in printed.split(f"\n{_MARK}\n")[1:]]
+    return [part.strip() for part in printed.split(f"\n{MARK}\n")[1:]]
 
 
 def agrees(step: Step, printed: str) -> bool:

@@ -15,70 +15,24 @@ import pytest
 from docs.building import play, reference, sample, tables
 
 from discretion import certificates, settings
-from tests import services, shown
+from tests import services, shown, walk
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docker" / "README.md", *sorted(DOCS.rglob("*.md"))]
 SHOWING = [page for page in PAGES if shown.has_steps(page)]
-STARTING = ("docs/operations.md", "docs/tutorial.md")  # a service of their own
+STARTING = ("docs/guide.md", "docs/operations.md", "docs/tutorial.md")  # a service of their own
 PORT = "http://127.0.0.1:8000"  # what pages say; a test takes a free one
 SCHEDULER = "tls://scheduler.hospital.example:8786"  # likewise, and this machine for all hosts of a cluster
 ENDLESS = ("DISCRETION_HOST=0.0.0.0 discretion cluster schedule", "discretion cluster work")
+SERVE = "discretion serve"  # likewise; its reader copies the token that it prints
 AWAITED = "discretion cluster check"  # holds once both of these have begun
 
-_DOCKER = "needs Docker; docker/check walks through such a deployment"
-_HOURS = "takes hours; tests/test_utility.py and the tests of the evidence run samples"
-NOT_RUN = {
-    "README.md": {
-        "make demo": "tests/test_demo.py tells the same story",
-        "make test": "is what runs this",
-        ". .venv/bin/activate": "what is tested may be installed elsewhere, and is on the path already",
-    },
-    "docs/cluster.md": dict.fromkeys(
-        (
-            "docker/make-secrets",
-            "docker compose --file docker/compose.yaml up --detach --wait",
-            "docker compose --file docker/compose.yaml exec scheduler discretion cluster check",
-        ),
-        _DOCKER,
-    ),
-    "docs/guide.md": {"discretion serve": "goes on for ever; every test of a page starts it"},
-    "docs/utility.md": {"make utility": _HOURS, "make evidence": _HOURS},
-    "docker/README.md": dict.fromkeys(
-        (
-            "docker compose --file docker/compose.yaml build",
-            "docker pull postgres:17",
-            "docker/make-secrets discretion.hospital.example",
-            "docker compose --file docker/compose.yaml up --detach --wait",
-            "docker/check https://discretion.hospital.example",
-            'alias dc="docker compose --file docker/compose.yaml"',
-            "dc logs --no-log-prefix api",
-            'dc exec api discretion keys create --role admin --name "Your Name"',
-            "dc exec api discretion keys list",
-            "dc exec api discretion keys revoke key_…",
-            "docker save discretion discretion-proxy postgres:17 | gzip > discretion-images.tar.gz",
-            "sha256sum discretion-images.tar.gz",
-            "docker load --input discretion-images.tar.gz",
-            "docker compose --file docker/compose.yaml --file docker/external-database.yaml up --detach --wait",
-            "docker build --file docker/Dockerfile --tag discretion .",
-            "docker run --detach --init --name discretion --volume discretion:/data --publish 127.0.0.1:8000:8000 "
-            "discretion",
-            "docker logs discretion",
-            "docker run --rm --entrypoint cat discretion /opt/discretion/sbom.cdx.json > sbom.cdx.json",
-            "dc stop api worker",
-            "dc exec -T api discretion backup /data/monday",
-            "dc exec -T api tar --create --directory /data monday > monday.tar",
-            "dc exec -T api rm -r /data/monday",
-            "dc up --detach --wait postgres",
-            "dc run --rm --no-deps -T --entrypoint tar worker --extract --directory /data < monday.tar",
-            "dc run --rm --no-deps -T worker restore /data/monday",
-            "dc up --detach --wait",
-            "docker tag discretion:latest discretion:before",
-            "docker tag discretion-proxy:latest discretion-proxy:before",
-        ),
-        _DOCKER,
-    ),
+# What is executed elsewhere, and where: by the walk through the pages about containers, or as a line of CI.
+CI = ".ci/run"
+IN_CI = {
+    "README.md": ["make test"],  # which is what runs this
+    "docs/utility.md": ["make utility SAMPLE=1", "make evidence SAMPLE=1"],  # minutes
 }
 
 
@@ -87,8 +41,12 @@ def name(page: Path) -> str:
 
 
 def to_run(page: Path) -> list[shown.Step]:
-    left_out = NOT_RUN.get(name(page), {})
-    return [step for step in shown.steps(page.read_text(encoding="utf-8")) if step.code not in left_out]
+    elsewhere = IN_CI.get(name(page), []) + [step.code for step in in_walk(page)]
+    return [step for step in shown.steps(page.read_text(encoding="utf-8")) if step.code not in elsewhere]
+
+
+def in_walk(page: Path) -> list[shown.Step]:
+    return walk.walked(name(page)) if name(page) in walk.PAGES else []
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -100,7 +58,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 def run(wanted: list[shown.Step], folder: Path, **more: str) -> list[str]:
     """What each step printed, on a terminal: some commands speak otherwise to a program."""
-    (folder / "docs").symlink_to(DOCS)
+    lay_out(folder)
     terminal, side = pty.openpty()
     command = ["bash", "-mc", shown.script(wanted)]
     reader = subprocess.Popen(
@@ -110,6 +68,16 @@ def run(wanted: list[shown.Step], folder: Path, **more: str) -> list[str]:
     printed = _everything(terminal).replace("\r\n", "\n")
     assert reader.wait() == 0, printed
     return shown.outputs(printed)
+
+
+def lay_out(folder: Path) -> None:
+    """This repository's files, as far as commands name them. What is tested stands for what `make` would install."""
+    for file in ("docs", "Makefile", "pyproject.toml", "requirements.lock"):
+        (folder / file).symlink_to(ROOT / file)
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "bin").symlink_to(Path(sys.prefix) / "bin")
+    for stamp in ("locked", "ready"):
+        (folder / ".venv" / stamp).touch()
 
 
 def _everything(terminal: int) -> str:
@@ -131,6 +99,9 @@ def carried_out(code: str) -> str:
     """What goes on for ever does so beside the rest; what needs it is asked until it answers."""
     if code in ENDLESS:
         return f"{code.replace('0.0.0.0', '127.0.0.1')} > /dev/null 2>&1 &"
+    if code == SERVE:
+        awaited = f"until curl --silent --fail {PORT}/readyz > ready; do sleep 0.1; done"
+        return f"{code} > admin.token 2> service.log &\n{awaited}\ncat admin.token\nADMIN=$(cat admin.token)"
     if code == AWAITED:
         return f"for _ in {{1..100}}; do {code} > said 2>&1 && break; sleep 0.1; done; cat said"
     return code
@@ -176,17 +147,59 @@ class TestPages:
             moved.append(shown.Step(code, step.shown, step.language))
         return [found.replace(url, PORT) for found in run(moved, folder, **given)]
 
-    def test_nothing_is_left_out_that_no_page_shows(self):
-        """A reason for what is gone would one day excuse something else."""
-        for page, left_out in NOT_RUN.items():
-            codes = {step.code for step in shown.steps((ROOT / page).read_text(encoding="utf-8"))}
-            assert set(left_out) <= codes, page
-
     @pytest.mark.parametrize("page", PAGES, ids=name)
     def test_every_target_of_make_exists(self, page):
         targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
         for target in re.findall(r"(?:`|\$ )make ([a-z-]+)", page.read_text(encoding="utf-8")):
             assert target in targets
+
+
+class TestElsewhere:
+    """What is not run here is run there, and there is no third place."""
+
+    def test_what_ci_is_to_run_it_runs_and_a_page_shows(self):
+        """Whatever else happens: at the beginning of a line, under nothing but a limit of its time."""
+        lines = (ROOT / CI).read_text(encoding="utf-8").splitlines()
+        run = {re.sub(r"^timeout \S+ \S+ | 2>&1 \| tee .*$", "", line) for line in lines}
+        for page, codes in IN_CI.items():
+            assert set(codes) <= {step.code for step in shown.steps((ROOT / page).read_text(encoding="utf-8"))}
+            assert set(codes) <= run
+
+    def test_the_walk_is_part_of_the_test_of_the_deployment_and_that_of_ci(self):
+        ways = re.search(r"^test-deployment: ##.*?\n((?:\t.*\n|ifdef .*\n|else\n|endif\n)+)", *_makefile())
+        assert ways is not None
+        docker, stand_in = (way for way in reversed(ways[1].split("else\n")))
+        assert docker.count("-m tests.walk $(READER)") == stand_in.count("-m tests.walk $(READER)") == 1
+        assert (ROOT / CI).read_text(encoding="utf-8").count(" make test-deployment") == 2
+
+    def test_the_walk_takes_every_command_of_its_pages_but_one_where_no_registry_is(self, monkeypatch):
+        monkeypatch.delenv("DC", raising=False)
+        assert self.walked() == [step.code for page in walk.PAGES for step in in_walk(ROOT / page)]
+        monkeypatch.setenv("DC", "docker-compose")
+        left = [step.code for page in walk.PAGES for step in in_walk(ROOT / page)]
+        left.remove("docker pull postgres:17")
+        assert self.walked() == left
+
+    def walked(self) -> list[str]:
+        """What the walk runs, without what it arranges for it."""
+        arranged = {walk.filled(code) for code in (*walk.BEFORE.values(), *walk.AFTER.values())}
+        return [step.code for step in walk.script(moved=()) if step.code not in arranged]
+
+    def test_the_walk_arranges_nothing_for_what_no_page_shows(self):
+        """A reason for what is gone would one day excuse something else."""
+        shown_there = {(page, step.code) for page in walk.PAGES for step in walk.walked(page)}
+        assert {*walk.BEFORE, *walk.AFTER} <= shown_there
+        assert all(any(there in code for _, code in shown_there) for there, _ in walk.MOVED)
+
+    @pytest.mark.parametrize("page", PAGES, ids=name)
+    def test_no_command_hides_in_a_block_of_another_kind(self, page):
+        for block in shown.blocks(page.read_text(encoding="utf-8")):
+            assert block.language in (*shown.RUN, "ini", "json", "text", "yaml") or block.language.startswith("{")
+            assert block.language in shown.RUN or not re.search(r"^\$ ", block.text, re.MULTILINE)
+
+
+def _makefile() -> tuple[str, int]:
+    return (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
 
 
 class TestShown:
