@@ -133,10 +133,7 @@ BEFORE = {
     (ALL, "dc exec api discretion keys revoke key_…"): _FIRST,
     (ALL, "chmod u+w docker/secrets/tls-certificate docker/secrets/tls-key"): _CERTIFICATE,
     (ALL, "{ openssl rand -hex 32; cat docker/secrets/store-key; } > docker/secrets/both"): _PATIENTS,
-    (
-        ALL,
-        "docker compose --file docker/compose.yaml --file docker/external-database.yaml up --detach --wait",
-    ): _DATABASE,
+    (ALL, EXTERNAL): _DATABASE,
     (ALL, "docker build --file docker/Dockerfile --tag discretion ."): "ready",  # by the new password
     (ALL, "docker logs discretion"): "wait_for curl --fail http://127.0.0.1:18000/readyz",
     (ALL, "docker tag discretion:latest discretion:before"): _KEPT,
