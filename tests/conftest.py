@@ -22,11 +22,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)  # xdist's
-def pytest_xdist_make_scheduler(config: pytest.Config) -> rota.Rota | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> rota.Rota | None:
     if config.option.dist != "loadscope":
         return None
     config.option.loadscopereorder = False  # files with the most tests are not the longest
-    return rota.Rota(config)
+    return rota.Rota(config, log)
 
 
 @pytest.fixture(scope="session")
