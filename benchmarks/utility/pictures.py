@@ -149,7 +149,7 @@ def drawn(problem: str, rows: Sequence[Document]) -> Figure:
     axes.plot([], [], "ks:", label="copying the most frequent action")
     axes.set(xscale="log", xlabel="ρ", ylabel=_UNITS.get(problem, "total reward"), title=problem)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=7)  # inside it would hide what it explains
     return figure
 
 
