@@ -191,6 +191,17 @@ class TestElsewhere:
         assert {*walk.BEFORE, *walk.AFTER} <= shown_there
         assert all(any(there in code for _, code in shown_there) for there, _ in walk.MOVED)
 
+    @pytest.mark.parametrize(
+        ("code", "wrong"),
+        [("echo all is well", 0), ("echo all is lost", 1), ("echo all is well && false", 1)],
+        ids=["as shown", "other output", "ends badly"],
+    )
+    def test_the_walk_finds_what_is_not_as_it_is_shown(self, code, wrong, tmp_path, monkeypatch):
+        for setting in ("COMPOSE_PROJECT_NAME", "HTTPS_PORT", "SUBNET"):
+            monkeypatch.setenv(setting, "unused")
+        steps = [shown.Step(code, "all is well"), shown.Step("echo end", "end")]
+        assert len(walk.Reader(tmp_path, steps).walk()) == wrong
+
     @pytest.mark.parametrize("page", PAGES, ids=name)
     def test_no_command_hides_in_a_block_of_another_kind(self, page):
         for block in shown.blocks(page.read_text(encoding="utf-8")):
