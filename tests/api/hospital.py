@@ -80,6 +80,14 @@ def build(service: Service) -> Hospital:
     return Hospital(service, service.admin, auditor, custodian, stranger, analyst, other, own, foreign, beside, linear)
 
 
+def trained(custodian: Client, analyst: Client) -> Things:
+    """A dataset that one training was charged to, and nothing else is."""
+    things = _things(custodian, analyst)
+    things.training = services.submit(analyst, things.dataset, key=things.grant, body=services.APVI).json()["id"]
+    things.policy = services.ended(analyst, things.training)["policy"]
+    return things
+
+
 def slow_dataset(custodian: Client, rho: str = "100") -> str:
     dataset = services.new_dataset(custodian, schema=SLOW, rho=rho)
     answer = services.upload(custodian, dataset, services.csv(SLOW_UNITS))

@@ -7,7 +7,8 @@ import pytest
 
 from discretion import signatures
 from tests import services
-from tests.api.hospital import Hospital
+from tests.api import hospital as hospitals
+from tests.api.hospital import Hospital, Things
 
 
 def create(hospital: Hospital, **body: Any) -> Any:
@@ -159,10 +160,15 @@ class TestGrants:
         assert {answer.content for answer in answers} == {answers[0].content}
 
 
+@pytest.fixture(scope="module")
+def trained(hospital: Hospital) -> Things:
+    return hospitals.trained(hospital.custodian, hospital.analyst)
+
+
 class TestTheBudget:
-    def test_says_what_is_used_and_what_that_means(self, hospital: Hospital) -> None:
+    def test_says_what_is_used_and_what_that_means(self, hospital: Hospital, trained: Things) -> None:
         for client in (hospital.custodian, hospital.admin, hospital.analyst):
-            budget = client.get(f"/v1/datasets/{hospital.linear.dataset}/budget").json()
+            budget = client.get(f"/v1/datasets/{trained.dataset}/budget").json()
             assert [budget[name] for name in ("total", "charged", "reserved")] == ["100", "0.5", "0"]
             assert budget["remaining"] == "99.5"
             assert [line["delta"] for line in budget["epsilon"]] == [1e-5, 1e-6, 1e-9]
@@ -172,28 +178,28 @@ class TestTheBudget:
 
 
 class TestTheLedger:
-    def test_is_a_chain_that_can_be_followed(self, hospital: Hospital) -> None:
-        path = f"/v1/datasets/{hospital.linear.dataset}/ledger"
+    def test_is_a_chain_that_can_be_followed(self, hospital: Hospital, trained: Things) -> None:
+        path = f"/v1/datasets/{trained.dataset}/ledger"
         answer = hospital.auditor.get(path).json()
         assert answer["intact"] is True
-        assert answer["population"] == hospital.linear.population
+        assert answer["population"] == trained.population
         rows = answer["rows"]
         assert [row["sequence"] for row in rows] == [1, 2, 3]
         assert [(row["kind"], row["rho"]) for row in rows] == [("open", "100"), ("reserve", "0.5"), ("charge", "0.5")]
-        assert [row["training"] for row in rows] == [None, hospital.linear.training, hospital.linear.training]
+        assert [row["training"] for row in rows] == [None, trained.training, trained.training]
         assert [row["actor"] for row in rows] == [hospital.custodian.id, hospital.analyst.id, "worker"]
         assert [row["previous_hash"] for row in rows] == ["0" * 64, rows[0]["hash"], rows[1]["hash"]]
 
-    def test_is_one_for_all_datasets_of_a_population(self, hospital: Hospital) -> None:
-        second = create(hospital, population=hospital.linear.population, budget="-").json()["id"]
-        first = hospital.auditor.get(f"/v1/datasets/{hospital.linear.dataset}/ledger").json()
+    def test_is_one_for_all_datasets_of_a_population(self, hospital: Hospital, trained: Things) -> None:
+        second = create(hospital, population=trained.population, budget="-").json()["id"]
+        first = hospital.auditor.get(f"/v1/datasets/{trained.dataset}/ledger").json()
         assert hospital.auditor.get(f"/v1/datasets/{second}/ledger").json() == first
 
-    def test_its_head_is_signed(self, hospital: Hospital) -> None:
+    def test_its_head_is_signed(self, hospital: Hospital, trained: Things) -> None:
         keys = hospital.service.client(None).get("/v1/certificate-keys").text
-        answer = hospital.auditor.get(f"/v1/datasets/{hospital.linear.dataset}/ledger/head")
+        answer = hospital.auditor.get(f"/v1/datasets/{trained.dataset}/ledger/head")
         payload, kid = signatures.read(answer.text, keys, signatures.LEDGER_HEAD)
         assert kid in {key["kid"] for key in json.loads(keys)["keys"]}
-        last = hospital.auditor.get(f"/v1/datasets/{hospital.linear.dataset}/ledger").json()["rows"][-1]
+        last = hospital.auditor.get(f"/v1/datasets/{trained.dataset}/ledger").json()["rows"][-1]
         assert (payload["sequence"], payload["hash"]) == (last["sequence"], last["hash"])
-        assert (payload["population"], payload["charged"]) == (hospital.linear.population, "0.5")
+        assert (payload["population"], payload["charged"]) == (trained.population, "0.5")
