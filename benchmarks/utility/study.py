@@ -1,10 +1,11 @@
 """Every learner on every public problem: several sizes and ρ, several datasets and draws of noise, exact values.
 
-Reported are seeds 300, 301, …: no constant was chosen on them, though two were changed after a run (docs/utility.md says
-which). Constants were chosen on seeds from 1000 on, and some after a look at seeds 100 to 199, which were reported before (docs/utility.md). Whoever tries
-something takes seeds from 2000 on. Results go to study.json, one row for each problem, size, ρ and method: the mean of
-each dataset, their mean and its standard error, and the number of runs. Two promises are read off it (`promises`):
-`auto` at ρ = 0.1 is not worse than the noisy most frequent action, and more budget does not hurt.
+Reported are seeds 300, 301, …: no constant was chosen on them, though two were changed after a run (docs/utility.md
+says which). Constants were chosen on seeds from 1000 on, and some after a look at seeds 100 to 199, which were
+reported before (docs/utility.md). Whoever tries something takes seeds from 2000 on. Results go to study.json, one row
+for each problem, size, ρ and method: the mean of each dataset, their mean and its standard error, and the number of
+runs. Two promises are read off it (`promises`): `auto` at ρ = 0.1 is not worse than the noisy most frequent action,
+and more budget does not hurt.
 """
 
 import json
