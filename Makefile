@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE ?=
 ONLY ?=
 UPGRADE ?=
+DOCS_PORT ?= 8001
 COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 	--no-header --no-emit-index-url --no-emit-find-links
 
@@ -25,7 +26,7 @@ serve: $(VENV)/ready ## run the service on http://127.0.0.1:8000, with its data 
 	$(BIN)/discretion serve
 
 docs: docs-build ## build the documentation and show it on http://127.0.0.1:8001
-	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs 8001
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs $(DOCS_PORT)
 
 docs-build: $(VENV)/ready ## build the documentation in build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees docs build/docs

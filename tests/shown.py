@@ -3,15 +3,31 @@
 `…` stands for whatever differs from run to run, within a line or, alone on its line, for any lines.
 """
 
+import itertools
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 RUN = ("bash", "console", "python")
+PROGRAMS = (
+    "discretion ",
+    "make ",
+    "docker ",
+    "docker/check ",
+    "dc ",
+    "curl ",
+    "sudo ",
+    "openssl ",
+    "pip ",
+    "python ",
+    "python3 ",
+)
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
+_SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _COMMENT = re.compile(r"\s{2,}# .*$")
 _PAIR = re.compile(r'"(\w+)": ?("[^"…]*"|-?[0-9][0-9.e+-]*|true|false|null)')
 MARK = "\x1e"
@@ -33,7 +49,34 @@ class Step:
 
 
 def blocks(page: str) -> list[Block]:
-    return [Block(found["language"].strip(), found["text"]) for found in _FENCE.finditer(page)]
+    return [
+        Block(found["language"].strip(), re.sub(f"^{found['indent']}", "", found["text"], flags=re.MULTILINE))
+        for found in _FENCE.finditer(page)
+    ]
+
+
+def named(page: str) -> list[str]:
+    """The commands that sentences name: of more than one word, the first of which is a program."""
+    found = [" ".join(span.split()) for span in _SPAN.findall(_FENCE.sub("", page))]
+    return [span for span in found if re.sub(r"^([A-Z_]+=\S* )+", "", span).startswith(PROGRAMS)]
+
+
+def names(command: str, line: str) -> bool:
+    """Whether a line that is run has a command's words, one after the other, and its options; values may differ."""
+    wanted, options = _told(command)
+    plain = list(itertools.takewhile(lambda word: not re.search(r"^-|…|^[A-Z|]+$", word), wanted))
+    run, given = _told(line)
+    return options <= given and any(run[at : at + len(plain)] == plain for at in range(len(run)))
+
+
+def _told(command: str) -> tuple[list[str], set[str]]:
+    """Its words, settings without their values; and those of them that are options."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a part of something longer
+        words = command.split()
+    words = [re.sub(r"^((?:--[a-z-]+|[A-Z_]+)=).*", r"\1", word, flags=re.DOTALL).strip("();") for word in words]
+    return words, {word.rstrip("=") for word in words if word.startswith("-")}
 
 
 def steps(page: str) -> list[Step]:

@@ -5,17 +5,22 @@ import json
 import os
 import pty
 import re
+import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from docs.building import play, reference, sample, tables
 
 from discretion import certificates, settings
-from tests import services, shown, walk
+from tests import providers, services, shown, walk
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -34,6 +39,12 @@ IN_CI = {
     "README.md": ["make test"],  # which is what runs this
     "docs/utility.md": ["make utility SAMPLE=1", "make evidence SAMPLE=1"],  # minutes
 }
+# What sentences name and no block shows.
+OF_CI = ["make test-deployment"]
+OF_TEST = ["make setup", "make lint"]  # which `make test` begins with
+OF_TESTS = ["make serve", "make docs-build", "make docs", "make bench ONLY=noise", "make clean"]  # below: TestMake
+OF_NOBODY = ["make lock"]  # asks the package index; what it has written is what every run installs
+ELSEWHERE = [*OF_CI, *OF_TEST, *OF_TESTS, *OF_NOBODY]
 
 
 def name(page: Path) -> str:
@@ -72,8 +83,10 @@ def run(wanted: list[shown.Step], folder: Path, **more: str) -> list[str]:
 
 def lay_out(folder: Path) -> None:
     """This repository's files, as far as commands name them. What is tested stands for what `make` would install."""
-    for file in ("docs", "Makefile", "pyproject.toml", "requirements.lock"):
+    for file in ("service", "tests", "Makefile", "README.md", "pyproject.toml", "requirements.lock"):
         (folder / file).symlink_to(ROOT / file)
+    for written in ("benchmarks", "docs", "openapi"):
+        shutil.copytree(ROOT / written, folder / written)
     (folder / ".venv").mkdir()
     (folder / ".venv" / "bin").symlink_to(Path(sys.prefix) / "bin")
     for stamp in ("locked", "ready"):
@@ -122,6 +135,17 @@ def a_ready_dataset(service: services.Service) -> dict[str, str]:
     return {"ANALYST": analyst.token, "DATASET": dataset}
 
 
+@contextlib.contextmanager
+def provided(page: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """For the page about identities, a provider, and a token of it for one of its people; for the others nothing."""
+    if page != "docs/identity.md":
+        yield {}
+        return
+    with providers.provider() as real:
+        (folder / "ada.token").write_text(real.token("ada", preferred_username="Dr. Ada"), encoding="utf-8")
+        yield real.environment()
+
+
 class TestPages:
     @pytest.mark.parametrize("page", [page for page in SHOWING if to_run(page)], ids=name)
     def test_what_is_shown_is_run_and_prints_what_is_shown(self, page, tmp_path):
@@ -131,7 +155,7 @@ class TestPages:
             port = str(free())
             printed = self.printed(wanted, folder, f"http://127.0.0.1:{port}", {"DISCRETION_PORT": port})
         else:
-            with services.serve(tmp_path / "service") as service:
+            with provided(name(page), folder) as said, services.serve(tmp_path / "service", **said) as service:
                 given = {"URL": service.url, "ADMIN": service.token, "DISCRETION_DATA": str(service.folder / "data")}
                 given |= a_ready_dataset(service)
                 printed = self.printed(wanted, folder, service.url, given)
@@ -148,10 +172,12 @@ class TestPages:
         return [found.replace(url, PORT) for found in run(moved, folder, **given)]
 
     @pytest.mark.parametrize("page", PAGES, ids=name)
-    def test_every_target_of_make_exists(self, page):
-        targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-        for target in re.findall(r"(?:`|\$ )make ([a-z-]+)", page.read_text(encoding="utf-8")):
-            assert target in targets
+    def test_what_a_sentence_names_is_run_as_well(self, page):
+        steps = [step.code for each in PAGES for step in shown.steps(each.read_text(encoding="utf-8"))]
+        lines = [line for step in steps for line in step.replace("\\\n", " ").splitlines()]
+        run = [line for line in lines if not line.startswith("#")] + ELSEWHERE
+        for command in shown.named(page.read_text(encoding="utf-8")):
+            assert any(shown.names(command, line) for line in run), f"nobody runs {command}"
 
 
 class TestElsewhere:
@@ -164,6 +190,9 @@ class TestElsewhere:
         for page, codes in IN_CI.items():
             assert set(codes) <= {step.code for step in shown.steps((ROOT / page).read_text(encoding="utf-8"))}
             assert set(codes) <= run
+        assert all(any(line.endswith(code) for line in run) for code in OF_CI)
+        assert re.search(r"^test: lint ", *_makefile())
+        assert re.search(r"^lint: \$\(VENV\)/ready ", *_makefile())
 
     def test_the_walk_is_part_of_the_test_of_the_deployment_and_that_of_ci(self):
         ways = re.search(r"^test-deployment: ##.*?\n((?:\t.*\n|ifdef .*\n|else\n|endif\n)+)", *_makefile())
@@ -226,6 +255,29 @@ class TestShown:
     def test_a_console_is_read_command_by_command(self):
         (first, second) = shown.commands("$ one \\\n  two\nsaid\n$ three    # why\n")
         assert (first.code, first.shown, second.code) == ("one \\\n  two", "said", "three")
+
+    def test_a_block_in_a_list_is_read_as_any_other(self):
+        assert shown.steps("- this\n\n  ```console\n  $ one\n  said\n  ```\n") == [shown.Step("one", "said")]
+
+    def test_of_what_stands_in_a_sentence_commands_are_taken(self):
+        page = "Run `make\nserve`, or `A=1 discretion work`.\n```console\n$ make demo\n```\nSee `docker/.env`, `--yes`."
+        assert shown.named(page) == ["make serve", "A=1 discretion work"]
+
+    @pytest.mark.parametrize(
+        ("command", "run"),
+        [
+            ("discretion keys revoke key_…", True),
+            ("keys revoke", True),
+            ("discretion keys", True),
+            ("discretion keys replace key_…", False),
+            ("discretion keys revoke --force", False),
+            ("discretion revoke", False),
+            ("B=2 discretion keys", False),
+            ("make bench", False),
+        ],
+    )
+    def test_a_command_is_run_by_a_line_that_has_its_words_and_options(self, command, run):
+        assert shown.names(command, 'A=1 discretion keys revoke "$KEY" --quiet') == run
 
     def test_a_missing_field_of_json_is_found(self):
         assert not shown.agrees(shown.Step("x", '{"gone": 1}', "json"), '{"here": 1}')
@@ -310,20 +362,77 @@ class TestReference:
                 assert f"| `{field}` |" in page
 
 
-class TestSite:
-    def test_it_builds_without_a_warning_and_asks_nobody_for_anything(self, tmp_path):
-        command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--nitpicky", "--quiet"]
-        command += ["--doctree-dir", str(tmp_path / "doctrees"), str(DOCS), str(tmp_path / "site")]
-        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+class TestMake:
+    """What sentences name, in a folder where nothing is lost."""
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        (tmp_path / "reader").mkdir()
+        lay_out(tmp_path / "reader")
+        return tmp_path / "reader"
+
+    def make(self, folder: Path, *wanted: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["make", *wanted], cwd=folder, env=environment(folder), capture_output=True, text=True)
+
+    @contextlib.contextmanager
+    def beside(self, folder: Path, target: str, url: str, **more: str) -> Iterator[str]:
+        """What the address answers while the target runs, until somebody presses Control-C."""
+        with (folder / "said").open("w") as said:
+            program = ["make", target]
+            running = subprocess.Popen(
+                program, cwd=folder, env=environment(folder, **more), stdout=said, stderr=said, start_new_session=True
+            )
+            try:
+                yield self.answer(url, running)
+            finally:
+                os.killpg(running.pid, signal.SIGINT)
+                running.wait(60)
+
+    def answer(self, url: str, running: subprocess.Popen[bytes]) -> str:
+        while running.poll() is None:
+            with contextlib.suppress(httpx.TransportError):
+                found = httpx.get(url)
+                if found.status_code == 200:
+                    return found.text
+            time.sleep(0.1)
+        pytest.fail("it has ended")
+
+    def test_serve_leaves_a_service_running(self, folder):
+        port = str(free())
+        with self.beside(folder, "serve", f"http://127.0.0.1:{port}/readyz", DISCRETION_PORT=port) as said:
+            assert json.loads(said)["status"] == "ready"
+        assert "dk_" in (folder / "said").read_text(encoding="utf-8")
+
+    def test_docs_are_built_without_a_warning_ask_nobody_for_anything_and_are_shown(self, folder):
+        done = self.make(folder, "docs-build")
         assert done.returncode == 0, done.stderr
-        pages = list((tmp_path / "site").rglob("*.html"))
+        site = folder / "build" / "docs"
+        pages = list(site.rglob("*.html"))
         assert len(pages) > len(list(DOCS.rglob("*.md")))
-        assert (tmp_path / "site" / "notebook.html").read_text(encoding="utf-8").count("data:image/png") == 2
+        assert (site / "notebook.html").read_text(encoding="utf-8").count("data:image/png") == 2
         for page in pages:
             fetched = re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", page.read_text(encoding="utf-8"))
             assert not [tag for tag in fetched if re.search(r"(?:src|href)=\"(?:https?:)?//", tag)], page
-        for style in (tmp_path / "site").rglob("*.css"):
+        for style in site.rglob("*.css"):
             assert not re.search(r"(?:url\(|@import )['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style
+        port = str(free())
+        with self.beside(folder, "docs", f"http://127.0.0.1:{port}/tutorial.html", DOCS_PORT=port) as said:
+            assert "From a CSV file" in said
+
+    def test_bench_measures_and_says_what_has_fallen(self, folder):
+        """How fast it is, is nobody's business here."""
+        before = (folder / "benchmarks" / "history.jsonl").read_text(encoding="utf-8").count("\n")
+        done = self.make(folder, "bench", "ONLY=noise")
+        assert "discrete Gaussian" in done.stdout, done.stderr
+        assert (done.returncode != 0) == ("FELL" in done.stdout), done.stderr
+        assert (folder / "benchmarks" / "history.jsonl").read_text(encoding="utf-8").count("\n") == before + 1
+
+    def test_clean_removes_what_was_made_and_nothing_else(self, folder):
+        (folder / "build").mkdir()
+        kept = {path.name for path in folder.iterdir()} - {".venv", "build"}
+        assert self.make(folder, "clean").returncode == 0
+        assert {path.name for path in folder.iterdir()} == kept
+        assert Path(sys.executable).exists()
 
 
 class TestLinks:

@@ -41,6 +41,8 @@ MOVED = (
     ("volume rm discretion_database discretion_data", "volume rm discretion-test_database discretion-test_data"),
     (":before", ":test-before"),
     ("key_…", "$FIRST"),
+    ("/mnt/other", "$PWD/other"),
+    ("sudo ", "$SUDO "),  # which is empty for root
 )
 
 # A reader begins with nothing: what has been started to build the images goes.
@@ -52,6 +54,7 @@ ready() {
   timeout 120 bash -c 'until curl --silent --fail --cacert docker/secrets/tls-certificate \\
     https://localhost:$HTTPS_PORT/readyz > /dev/null; do sleep 1; done'
 }
+signed() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 90 "$@"; }
 wait_for() { timeout 120 bash -c "until $*; do sleep 1; done" > /dev/null 2>&1; }
 """
 # Of the keys that were listed, the oldest.
@@ -73,9 +76,11 @@ END
 STAYS=$(custodian datasets create walk /tmp/schema.json --rho 1 --json | grep --only-matching 'ds_[A-Za-z0-9]*')
 custodian upload $STAYS /tmp/rows.csv
 """
+# By an authority, as a hospital has one: what the check is to trust is not the certificate itself.
 _CERTIFICATE = """
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 -subj /CN=new \\
-  -addext subjectAltName=DNS:localhost -keyout new-key.pem -out new-certificate.pem
+signed -subj /CN=hospital -keyout authority-key -out authority.pem
+signed -CA authority.pem -CAkey authority-key -subj /CN=new -keyout new-key.pem -out new-certificate.pem \\
+  -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:localhost
 """
 _RENEWED = """
 presented() { openssl s_client -connect localhost:$HTTPS_PORT < /dev/null 2> /dev/null | openssl x509; }
@@ -85,8 +90,8 @@ presented | cmp - new-certificate.pem
 # The hospital's own PostgreSQL, of a second deployment: known by the name, and by the URL, that the page has.
 _DATABASE = """
 export COMPOSE_PROJECT_NAME=discretion-test-external HTTPS_PORT=18444 SUBNET=172.30.215.0/28 SECRETS=$PWD/external
+export HEADS=$PWD/other/heads
 docker/make-secrets --folder $SECRETS > /dev/null
-signed() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 "$@"; }
 signed -subj "/CN=authority" -keyout authority-key -out $SECRETS/database-authority
 signed -CA $SECRETS/database-authority -CAkey authority-key -subj "/CN=database" -keyout database-key \\
   -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:db.hospital.example -out database-certificate
@@ -106,11 +111,14 @@ for each in "ALTER SYSTEM SET ssl = on" "SELECT pg_reload_conf()"; do
   docker exec discretion-test-database psql --username discretion --command "$each"
 done
 """
+# What is put away there is on the other disk.
 _GONE = """
+docker compose --file docker/compose.yaml --file docker/external-database.yaml exec -T api touch /heads/put-away
+ls other/heads/put-away
 docker rm --force --volumes discretion-test-database
 docker compose --file docker/compose.yaml --file docker/external-database.yaml down --volumes
 export COMPOSE_PROJECT_NAME=$MAIN_COMPOSE_PROJECT_NAME HTTPS_PORT=$MAIN_HTTPS_PORT SUBNET=$MAIN_SUBNET
-unset SECRETS
+unset SECRETS HEADS
 """
 _KEPT = """
 ready
@@ -253,6 +261,7 @@ class Reader:
 def environment() -> dict[str, str]:
     """As the deployment has it, with plain output; where there is no Docker, with what stands in for it."""
     found = dict(os.environ) | {"TERM": "dumb", "COLUMNS": "100", "COMPOSE_ANSI": "never", "COMPOSE_PROGRESS": "plain"}
+    found["SUDO"] = "sudo" if os.getuid() else ""
     found |= {f"MAIN_{name}": found[name] for name in ("COMPOSE_PROJECT_NAME", "HTTPS_PORT", "SUBNET")}
     if found.get("DC"):
         found["PATH"] = f"{STAND_IN}:{found['PATH']}"

@@ -136,4 +136,6 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 if __name__ == "__main__":
     for path in PAGES:
-        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        if text != filled(text):
+            path.write_text(filled(text), encoding="utf-8")
