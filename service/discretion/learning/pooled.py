@@ -23,7 +23,7 @@ import numpy as np
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import sums
-from discretion.learning.pooled_records import Seen, seen_of
+from discretion.learning.pooled_records import Packed, Seen, seen_of
 from discretion.learning.pooled_values import StateValue, Value
 from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Bounded
@@ -125,14 +125,15 @@ class Pooled:
         as far as there is room."""
         key = ("features", self.features, self.groups)
         if (known := block.recall(key)) is not None:
-            yield from (seen.opened() for seen in cast(list[Seen], known))
+            yield from (packed.opened() for packed in cast(list[Packed], known))
             return
         every = seen_of(block, self.schema, self.groups)
-        kept, keep = list[Seen](), block.reserve(every.size(self.features, self.cells))
+        sizes = self.features, self.cells, max(_RECORDS, self.longest)
+        kept, keep = list[Packed](), block.reserve(Packed.size(every, *sizes))
         for seen in every.pieces(max(1, _RECORDS // self.longest)):
             mapped = seen.mapped(self.features)
             if keep:
-                kept.append(mapped.packed(self.features, self.cells))
+                kept.append(Packed.of(mapped, *sizes))
             yield mapped
         if keep:
             block.remember(key, kept)
