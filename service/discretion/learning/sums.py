@@ -16,7 +16,6 @@ from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Bounded, Trajectories
@@ -183,10 +182,18 @@ def _squared(entries: FloatArray, owners: IntArray, count: int) -> FloatArray:
 
 
 def by_run(factors: FloatArray, vectors: FloatArray, starts: IntArray) -> FloatArray:  # (R,), (R, p), (S,) → (S, p)
-    """Σ factor·vector over each run of rows, which begins where it says. Exact while sums of integers stay below 2⁵³;
-    ten times as fast as numpy's `add.reduceat`, which needs all the products first."""
-    ends = np.append(starts, len(factors))
-    return np.asarray(csr_array((factors, np.arange(len(factors)), ends), shape=(len(starts), len(factors))) @ vectors)
+    """Σ factor·vector over each run of rows, which begins where it says: exact while sums of integers stay below 2⁵³.
+    First rows of all runs together, then second rows, and so on: twice as fast as numpy's `add.reduceat`."""
+    lengths = np.diff(np.append(starts, len(factors)))
+    order = np.argsort(-lengths, kind="stable")  # so that those with another row come first
+    first, longer = starts[order], np.cumsum(np.bincount(lengths)[::-1])[::-1]
+    products = vectors * factors[:, None]
+    total = products.take(first, axis=0)
+    for row, some in enumerate(longer[2:], 1):
+        total[:some] += products.take(first[:some] + row, axis=0)
+    found = np.empty_like(total)
+    found[order] = total
+    return found
 
 
 def exact_product(left: NDArray[np.number], right: NDArray[np.number], left_bound: int, right_bound: int) -> IntArray:
