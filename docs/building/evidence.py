@@ -67,7 +67,8 @@ def measured() -> Lines:
     lines = [["task", "ours", "peer", "ratio", "goal"]]
     for row in found:
         ours, theirs = (_figure(row[name], row["unit"]) for name in ("value", "peer_value"))
-        lines.append([row["name"], ours, f"{row['peer']}, {theirs}", f"{row['ratio']:.2g}", row["goal"].replace("<=", "≤")])
+        goal = row["goal"].replace("<=", "≤")
+        lines.append([row["name"], ours, f"{row['peer']}, {theirs}", f"{row['ratio']:.2g}", goal])
     return lines
 
 
