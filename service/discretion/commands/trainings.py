@@ -39,8 +39,9 @@ def plan(
 ) -> None:
     """Say what a training would do and cost; reads no patient, and is free."""
     with connection.service() as client:
-        asked = _asked(rho, parameters, half) | ({} if visiting is None else {"visiting": connection.read_json(visiting)})
-        found = client.plan(dataset, algorithm=algorithm, **asked)
+        asked = _asked(rho, parameters, half)
+        known = None if visiting is None else connection.read_json(visiting)
+        found = client.plan(dataset, algorithm=algorithm, visiting=known, **asked)
     terminal.show(found, as_json, _planned(found))
 
 
