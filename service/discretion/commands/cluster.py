@@ -25,7 +25,8 @@ def work() -> None:
     """Make sums for the scheduler, one at a time; start as many as a host has processors."""
     with terminal.told():
         found = _begun("cluster work")
-        _hosting().work(found, memory.limit(found) // memory.MEGABYTE)
+        most = memory.cluster_limit(found)
+        _hosting().work(found, most, lambda: memory.fence(most))
 
 
 @cluster_app.command("check")
