@@ -25,8 +25,8 @@ _ROOMS: Final = {
     "upkeep": ("doctor", "prune"),
     "paper": ("simulate",),
 }
-# What Arrow's allocator reads when it is loaded: the memory of trainings, and of a cluster's machines, is fenced by what
-# they reserve, and of a gigabyte that nobody uses yet nothing shall count.
+# What Arrow's allocator reads when it is loaded: the memory of trainings, and of machines of a cluster, is fenced by
+# what they reserve, and of a gigabyte that nobody uses yet nothing shall count.
 _RESERVED: Final = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
 _HOMES: Final = {command: room for room, commands in _ROOMS.items() for command in commands}
 
