@@ -22,7 +22,7 @@ def schedule() -> None:
 
 @cluster_app.command("work")
 def work() -> None:
-    """Make sums for the scheduler, one at a time; start as many as a host has processors."""
+    """Make sums for the scheduler, one at a time; start as many as a host has processors, which share its memory."""
     with terminal.told():
         found = _begun("cluster work")
         most = memory.cluster_limit(found)
