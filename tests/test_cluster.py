@@ -1,5 +1,6 @@
 """A real cluster: what it refuses before the charge, what it gives, and what happens when parts of it die."""
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -246,27 +247,41 @@ class TestUncharged:
         ],
     )
     def test_a_training_waits_and_is_not_charged(self, kind: str, places: dict[str, Any], tmp_path: Path) -> None:
-        with clusters.cluster(tmp_path / "cluster", 0, **places) as made:
-            queue = Queue(tmp_path, f"sqlite:///{tmp_path / 'discretion.db'}")
-            queue.found = settings.read(queue.environment(**made.settings))
-            dataset = queue.dataset(units=300)
-            training, need = queue.training(dataset), memory.summing(requests_of(queue, dataset))
+        with clusters.cluster(tmp_path / "cluster", 0, **places) as made, self.queue(made) as queue:
+            training, need = self.training(queue)
             found = trouble(kind, tmp_path, need)
-            machine = made.start("work", environment=found.environment, **found.machine)
+            made.start("work", environment=found.environment, **found.machine)
             made.ready(1)
             with queue.worker(**(made.settings | found.ours)):
-                services.wait_until(lambda: "A training is left waiting: " in queue.log)
-            (said,) = {line.split("A training is left waiting: ")[1] for line in left_waiting(queue)}
-            assert found.words in said
+                services.wait_until(lambda: left_waiting(queue))
+            assert all(found.words in line for line in left_waiting(queue))
             assert [row.kind for row in queue.rows(tables.ledger, training)] == ["reserve"]
             assert (queue.row(training).state, queue.row(training).attempts) == (runs.QUEUED, 0)
-            clusters.kill(machine)  # and a machine with exactly what is needed makes the sums: the control
+
+    def test_with_the_megabyte_it_is_released(self, places: dict[str, Any], tmp_path: Path) -> None:
+        """The control: nothing else was wrong there."""
+        with clusters.cluster(tmp_path / "cluster", 0, **places) as made, self.queue(made) as queue:
+            training, need = self.training(queue)
             made.start("work", training_megabytes=-(-need // memory.MEGABYTE))
-            made.ready(2)
+            made.ready(1)
             with queue.worker(**made.settings):
                 assert queue.ended(training).state == runs.RELEASED
+            assert left_waiting(queue) == []
             queue.check_charged_once(training)
-            queue.close()
+
+    @contextlib.contextmanager
+    def queue(self, made: Cluster) -> Iterator[Queue]:
+        folder = made.folder / "queue"
+        folder.mkdir()
+        queue = Queue(folder, f"sqlite:///{folder / 'discretion.db'}")
+        queue.found = settings.read(queue.environment(**made.settings))
+        yield queue
+        queue.close()
+
+    def training(self, queue: Queue) -> tuple[str, int]:
+        """One that waits, and the bytes that a machine needs for its sums."""
+        dataset = queue.dataset(units=300)
+        return queue.training(dataset), memory.summing(requests_of(queue, dataset))
 
 
 def left_waiting(queue: Queue) -> list[str]:
