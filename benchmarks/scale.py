@@ -78,9 +78,11 @@ def _regressing(folder: Path) -> Iterator[Row]:
     schema = vector(16)
     stays.store(folder, schema, VECTOR_UNITS)
     peer, _ = isolated("products", folder, schema)
+    narrow, _ = isolated("block products", folder, schema)
     seconds, megabytes = isolated("pooled", folder, schema)
     where = "DP-VAPVI, pooled, K=10⁶ H=20 d=85 in 5 blocks"
     yield row(where, "s", seconds, _PRODUCTS, peer, "<= 5")
+    yield row(where, "s", seconds, "the same without the zeros of other actions' blocks", narrow, "none: for scale")
     floats = VECTOR_UNITS * HORIZON * 85 * 8 / 2**20
     yield row(f"{where}: peak memory", "MB", megabytes, "the floats", floats, "value <= 2048")
 
@@ -102,8 +104,8 @@ def isolated(job: str, folder: Path, schema: Schema, threads: int = 0) -> tuple[
 def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
     if name == "read":
         return lambda: _read(folder, schema)
-    if name == "products":
-        return _products(VECTOR_UNITS * HORIZON, 85)
+    if name in ("products", "block products"):
+        return _products(VECTOR_UNITS * HORIZON, 85 if name == "products" else 17)
     parameters = _LEARNERS.get(name)
     if parameters is None:
         assert isinstance(schema.states, Vector)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import discretion
 from discretion import cli, database, ledger
+from discretion.commands import terminal
 from discretion.learning import vapvi
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks, one_hot
@@ -134,6 +135,16 @@ class TestDecide:
         done = run("decide", str(tmp_path / "p.json"), "--step", "1", "--state", "2")
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout).keys() == {"action", "label", "source", "pessimistic_score"}
+
+    def test_is_a_table_for_people_without_what_there_is_not(self, tmp_path, monkeypatch):
+        (tmp_path / "p.json").write_bytes(learned(discrete=True))
+        asked = ("decide", str(tmp_path / "p.json"), "--step", "1", "--state", "2")
+        decided = json.loads(run(*asked).stdout)
+        monkeypatch.setattr(terminal, "for_people", lambda as_json: not as_json)
+        assert json.loads(run(*asked, "--json").stdout) == decided
+        rows = dict(re.findall(r"│ (\w+) +│ (.*?) +│", run(*asked).stdout))
+        del decided["label"]
+        assert rows == {name: str(value) for name, value in decided.items()}
 
     def test_takes_the_columns_of_a_vector_state_by_name(self, tmp_path):
         (tmp_path / "p.json").write_bytes(learned(discrete=False))

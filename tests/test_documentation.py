@@ -85,10 +85,11 @@ def lay_out(folder: Path) -> None:
     """This repository's files, as far as commands name them. What is tested stands for what `make` would install."""
     for file in ("service", "tests", "Makefile", "README.md", "pyproject.toml", "requirements.lock"):
         (folder / file).symlink_to(ROOT / file)
-    for written in ("benchmarks", "docs", "openapi"):
-        shutil.copytree(ROOT / written, folder / written)
+    for copied in ("benchmarks", "docker", "docs", "openapi"):  # what is written, or looks about where it lies
+        shutil.copytree(ROOT / copied, folder / copied, ignore=shutil.ignore_patterns("secrets", ".env", "__pycache__"))
     (folder / ".venv").mkdir()
-    (folder / ".venv" / "bin").symlink_to(Path(sys.prefix) / "bin")
+    for part in ("bin", "lib", "pyvenv.cfg"):
+        (folder / ".venv" / part).symlink_to(Path(sys.prefix) / part)
     for stamp in ("locked", "ready"):
         (folder / ".venv" / stamp).touch()
 
@@ -423,7 +424,7 @@ class TestMake:
         """How fast it is, is nobody's business here."""
         before = (folder / "benchmarks" / "history.jsonl").read_text(encoding="utf-8").count("\n")
         done = self.make(folder, "bench", "ONLY=noise")
-        assert "discrete Gaussian" in done.stdout, done.stderr
+        assert "Gaussian" in done.stdout, done.stderr
         assert (done.returncode != 0) == bool(re.search("^(FELL|MISSED) ", done.stdout, re.MULTILINE)), done.stderr
         assert (folder / "benchmarks" / "history.jsonl").read_text(encoding="utf-8").count("\n") == before + 1
 

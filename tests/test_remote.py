@@ -289,6 +289,18 @@ class TestJourney:
         assert [found["state"] for found in analyst.said("trainings")] == ["released", "released"]
         assert people["custodian"].said("datasets", "retire", dataset, "--yes")["state"] == "retired"
 
+    def test_what_is_known_of_visits_is_planned_with(self, people, dataset, tmp_path):
+        analyst = people["analyst"]
+        (tmp_path / "known.json").write_text('{"steps": 2, "states": [1, 1, 1, 1], "actions": [0.9, 0.1]}')
+        (tmp_path / "wrong.json").write_text('{"actions": [1]}')
+        planned = analyst.said("plan", dataset, *RHO, "--visiting", str(tmp_path / "known.json"))
+        assumed = analyst.said("plan", dataset, *RHO)
+        assert planned["assumption"] == "Stays of 2 steps on average; states as typed in, actions as typed in."
+        assert planned["assumption"] != assumed["assumption"]
+        assert (planned["rho"], planned["mechanisms"]) == (assumed["rho"], assumed["mechanisms"])
+        refused = analyst.run("plan", dataset, *RHO, "--visiting", str(tmp_path / "wrong.json"))
+        assert (refused.exit_code, "visiting.actions" in refused.stderr) == (2, True), refused.stderr
+
     def test_what_waits_can_be_cancelled_and_costs_nothing(self, people, dataset):
         """Behind one that runs: a worker takes nothing else meanwhile."""
         analyst = people["analyst"]
@@ -351,6 +363,25 @@ class TestTerminal:
         assert code == 0, seen
         assert "released" in seen
         assert analyst.said("budget", dataset)["charged"] == "0.5"
+
+    def test_shows_how_far_a_training_is(self, people, dataset):
+        code, seen = people["analyst"].at_a_terminal("train", dataset, *RHO, "--yes")
+        assert code == 0, seen
+        shown = [int(share) for share in re.findall(r"training[^%]*?(\d+)%", seen)]
+        assert shown, seen
+        assert (shown[0], shown[-1]) == (0, 100)
+        assert shown == sorted(shown)
+
+    def test_shows_what_a_policy_decides(self, people, dataset):
+        analyst = people["analyst"]
+        asked = ("decide", analyst.said("train", dataset, *RHO, "--yes")["policy"], "--step", "1", "--state", "2")
+        decided = analyst.said(*asked)
+        code, seen = analyst.at_a_terminal(*asked)
+        assert code == 0, seen
+        rows = dict(re.findall(r"│ (\w+) +│ (.*?) +│", seen))
+        assert rows == {name: str(value) for name, value in decided.items()}
+        code, seen = analyst.at_a_terminal(*asked, "--json")
+        assert (code, json.loads(seen)) == (0, decided)
 
     def test_shows_how_far_an_upload_is(self, people, tmp_path):
         rows, own = tmp_path / "rows.csv", tmp_path / "own.csv"

@@ -2,13 +2,14 @@
 
 import argparse
 
-from benchmarks.utility import coverage, promises, served, study
+from benchmarks.utility import coverage, cql, promises, served, study
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="minutes instead of hours")
-    parser.add_argument("--only", choices=("study", "served", "coverage", "received"), help="one of the parts")
+    parts = ("study", "uploads", "served", "coverage", "received")
+    parser.add_argument("--only", choices=parts, help="one of the parts")
     parser.add_argument("--problem", help="measure this one again, keep what is stored of others")
     asked = parser.parse_args()
     kept = True
@@ -17,6 +18,8 @@ def main() -> int:
         for wrong in broken:
             print(f"BAD {wrong}")
         kept = not broken
+    if asked.only == "uploads" or (asked.only is None and not asked.sample):  # a sample makes no environment for d3rlpy
+        kept = cql.uploads() and kept
     if asked.only in (None, "served"):
         kept = served.run(asked.sample, asked.problem) and kept
     if asked.only in (None, "coverage"):

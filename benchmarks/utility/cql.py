@@ -1,9 +1,11 @@
 """The not-private peer: d3rlpy's DiscreteCQL, in an environment that is made for it once."""
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import venv
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+import discretion
 from discretion.learning.schemas import FloatArray, IntArray
 from discretion.learning.trajectories import ENDED, Block
 
@@ -88,3 +91,31 @@ def learn(block: Block, observed: Any, actions: int, codes: int = 0, steps: int 
                 [found[f"biases{index}"] for index in layers],
                 float(found["seconds"]),
             )
+
+
+# Two episodes of a real MDPDataset, one that ended and one that was cut, and what an upload of them must say.
+_GIVEN: Final = {
+    "observations": [[0, 9], [1, 8], [2, 7], [3, 6]],
+    "actions": [[0], [1], [1], [0]],
+    "rewards": [[0.0], [0.5], [1.0], [0.25]],
+    "terminals": [0.0, 1.0, 0.0, 0.0],
+    "timeouts": [0.0, 0.0, 0.0, 1.0],
+}
+_READ: Final = [
+    (1, 1, [0, 9], [0], [0.0], False),
+    (1, 2, [1, 8], [1], [0.5], True),
+    (2, 1, [2, 7], [1], [1.0], False),
+    (2, 2, [3, 6], [0], [0.25], False),
+]
+
+
+def uploads() -> bool:
+    """Whether the client reads d3rlpy's own class; the tests, which have no d3rlpy, know it by a look-alike."""
+    ours = [str(Path(discretion.__file__).parents[1]), sysconfig.get_path("purelib")]
+    worker = [str(python()), str(_HERE / "mdp_worker.py"), json.dumps(_GIVEN), *ours]
+    said = subprocess.run(worker, check=True, stdout=subprocess.PIPE, text=True).stdout
+    rows = json.loads(said.splitlines()[-1])  # d3rlpy talks before
+    names = ("unit", "step", "state", "action", "reward", "terminated")
+    held = [tuple(row[name] for name in names) for row in rows] == _READ
+    print("ok  a d3rlpy MDPDataset is read for an upload" if held else f"BAD a d3rlpy MDPDataset is read as {rows}")
+    return held

@@ -1,4 +1,4 @@
-"""The tables of what `make evidence` found, made from its files alone."""
+"""The tables of what `make evidence` and `make bench` found, made from their files alone."""
 
 import json
 from pathlib import Path
@@ -59,3 +59,19 @@ def held() -> Lines:
         pairs = f"{row['pairs']:,}".replace(",", " ")
         lines.append([row["learner"], pairs, f"{row['worst_share_of_claim']:.3f}", f"{one:.3f}"])
     return lines
+
+
+def measured() -> Lines:
+    """Speed and memory, each beside its peer."""
+    found = json.loads((_FILES.parent / "results.json").read_text(encoding="utf-8"))
+    lines = [["task", "ours", "peer", "ratio", "goal"]]
+    for row in found:
+        ours, theirs = (_figure(row[name], row["unit"]) for name in ("value", "peer_value"))
+        goal = row["goal"].replace("<=", "≤")
+        lines.append([row["name"], ours, f"{row['peer']}, {theirs}", f"{row['ratio']:.2g}", goal])
+    return lines
+
+
+def _figure(value: float, unit: str) -> str:
+    shown = f"{value:.3g}" if value < 1000 else f"{value:,.0f}".replace(",", " ")
+    return f"{shown} {unit}" if unit != "exponent" else shown

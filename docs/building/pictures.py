@@ -91,27 +91,27 @@ def clinic() -> Iterator[Clinic]:
         yield Clinic(url, tokens, dataset["id"], dataset["population"], policy.id)
 
 
-def take(browser: Browser, at: Clinic) -> None:
+def take(browser: Browser, at: Clinic, folder: Path) -> None:
     with _visit(browser, at.url, at.tokens["custodian"]) as page:
         _go(page, "")
-        _write("overview", page, page.locator(".card").last)
+        _write(folder / "overview.png", page, page.locator(".card").last)
         _go(page, f"datasets/{at.dataset}")
-        _write("dataset", page, page.locator(".card", has_text="Analyst's key").last)
+        _write(folder / "dataset.png", page, page.locator(".card", has_text="Analyst's key").last)
     with _visit(browser, at.url, at.tokens["analyst"]) as page:
         _go(page, f"datasets/{at.dataset}/train")
         page.get_by_label("Privacy to spend, ρ").fill("0.2")
         page.get_by_role("heading", name="New training").click()  # away from the field
         expect(page.get_by_text("ρ = 0.2", exact=True)).to_be_visible(timeout=_PATIENCE)
-        _write("new-training", page, page.locator(".sides"))
+        _write(folder / "new-training.png", page, page.locator(".sides"))
         _go(page, f"policies/{at.policy}")
         page.locator(".map canvas").click(position={"x": 476, "y": 92})  # a decision in the middle, to be read out
         page.mouse.move(0, 0)
-        _write("policy", page, page.locator(".card", has_text="What it decides"))
+        _write(folder / "policy.png", page, page.locator(".card", has_text="What it decides"))
     with _visit(browser, at.url, at.tokens["auditor"]) as page:
         _go(page, f"policies/{at.policy}/certificate")
-        _write("certificate", page, page.locator(".certificate p").nth(1))
+        _write(folder / "certificate.png", page, page.locator(".certificate p").nth(1))
         _go(page, f"audit/ledgers/{at.population}")
-        _write("audit", page, page.locator(".card", has_text="Movements of the budget"))
+        _write(folder / "audit.png", page, page.locator(".card", has_text="Movements of the budget"))
 
 
 @contextmanager
@@ -136,13 +136,13 @@ def _go(page: Page, address: str) -> None:
     expect(page.locator("#main [aria-busy=true]")).to_have_count(0, timeout=_PATIENCE)
 
 
-def _write(name: str, page: Page, last: Locator) -> None:
+def _write(file: Path, page: Page, last: Locator) -> None:
     """The page from its top to the last thing that is worth showing, in few colours."""
     box = last.bounding_box()
-    assert box is not None, name
+    assert box is not None, file.name
     clip: Any = {"x": 0, "y": 0, "width": _WIDE, "height": round(box["y"] + box["height"]) + _BELOW}
     picture = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))
-    _few_colours(picture.convert("RGB")).save(FIGURES / f"{name}.png", optimize=True)
+    _few_colours(picture.convert("RGB")).save(file, optimize=True)
 
 
 def _few_colours(picture: Image.Image) -> Image.Image:
@@ -161,7 +161,7 @@ def main() -> None:
     FIGURES.mkdir(parents=True, exist_ok=True)
     with clinic() as made, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
-        take(browser, made)
+        take(browser, made, FIGURES)
         browser.close()
 
 

@@ -18,7 +18,7 @@ from docs.building import evidence, sample
 from discretion.privacy import rho
 
 DOCS: Final = Path(__file__).parents[1]
-PAGES: Final = tuple(DOCS / name for name in ("choosing-rho.md", "certificate.md", "reproduction.md"))
+PAGES: Final = tuple(DOCS / name for name in ("choosing-rho.md", "certificate.md", "performance.md", "reproduction.md"))
 
 _DELTA: Final = Fraction(1, 10**6)
 _AMOUNTS: Final = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "5")
@@ -100,6 +100,7 @@ MADE: Final[dict[str, Callable[[], str]]] = {
     "simulated": lambda: _lined(evidence.simulated()),
     "attacked": lambda: _lined(evidence.attacked()),
     "neighbours": lambda: _lined(evidence.held()),
+    "measured": lambda: _lined(evidence.measured()),
     **{f"certificate, {name}": partial(certified, *parts) for name, parts in _PARTS.items()},
 }
 

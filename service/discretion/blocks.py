@@ -20,7 +20,7 @@ from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Block, Stored
 from discretion.shelves import Manifest, Place, Span
 
-KEPT: Final = 5 * 2**28  # bytes of blocks that stay in memory between passes
+KEPT: Final = 21 * 2**26  # bytes of blocks that stay in memory between passes
 _FEW: Final = 2**16  # different rewards in a block
 _LOOKED_AT: Final = 2**14  # rewards at a time, of which the first show what is frequent
 _SLOTS: Final = 20  # bits of their hash

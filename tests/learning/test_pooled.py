@@ -126,6 +126,29 @@ class TestRemembered:
             )
 
 
+class TestPacked:
+    """What is kept is in few bytes, and comes back as it was."""
+
+    @pytest.mark.parametrize("largest", [2**15 - 1, 2**15, 2**16, 2**23 - 1, 2**23])
+    def test_every_whole_number_comes_back(self, largest: int) -> None:
+        numbers = np.array([[-largest, -largest + 1, -65536, -65535], [-1, 0, 65535, largest]], dtype=np.float64)
+        numbers = np.clip(numbers, -largest, largest)
+        parts = pooled_records._parts(numbers, largest)
+        assert (pooled_records._whole(parts) == numbers).all()
+        assert sum(part.itemsize for part in parts) == pooled_records._bytes(largest)
+
+    def test_every_field_comes_back_and_takes_what_it_is_said_to(self) -> None:
+        rng, schema = np.random.default_rng(3), schema_of()
+        (block,) = dataset(schema, [wild(rng, 1) for _ in range(20)]).bounded()
+        every = pooled_records.seen_of(block, schema, 2)
+        seen, sizes = every.mapped(RICH), (RICH, 4, 2**15)
+        packed = pooled_records.Packed.of(seen, *sizes)
+        for name, value in vars(packed.opened()).items():
+            assert np.array_equal(value, getattr(seen, name)), name
+        held = [*packed.here, *packed.beyond, *(value for value in vars(packed).values() if hasattr(value, "nbytes"))]
+        assert sum(array.nbytes for array in held) == pooled_records.Packed.size(every, *sizes)
+
+
 class TestNeverExceeded:
     @MAPS
     @PER_UNIT

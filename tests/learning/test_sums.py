@@ -264,3 +264,16 @@ class TestAlike:
             denoising.posterior(cells, mixture), denoising.posterior(cells, mixture, kind), strict=True
         ):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+
+
+class TestByRun:
+    @pytest.mark.parametrize("lengths", [[1], [7], [1, 1, 1], [3, 1, 20, 2, 1, 20], list(range(1, 40))])
+    def test_adds_what_a_loop_adds(self, lengths: list[int]) -> None:
+        draw, size = np.random.default_rng(len(lengths)), sum(lengths)
+        factors = draw.integers(-(2**15), 2**15, size).astype(np.float64)
+        vectors = draw.integers(-(2**16), 2**16, (size, 3)).astype(np.float64)
+        starts = np.cumsum([0, *lengths[:-1]])
+        found = sums.by_run(factors, vectors, starts)
+        for run, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            rows = range(start, start + length)
+            assert found[run].tolist() == [sum(int(factors[i]) * int(vectors[i, j]) for i in rows) for j in range(3)]

@@ -1,15 +1,22 @@
 """The analyst's story: plan for nothing, pay once, watch, look around in what was learned."""
 
 import json
+import math
+import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import expect
+import pytest
+from playwright.sync_api import Page, expect
 
 from tests import services
+from tests.api import hospital as hospitals
 from tests.api.hospital import Hospital
 from tests.services import Service
 from tests.web.conftest import Visits
+from tests.web.test_auditor import saved
+from tests.web.test_custodian import card
 
 
 class TestAnalyst:
@@ -49,10 +56,9 @@ class TestAnalyst:
         page.get_by_role("button", name="Ask").click()
         expect(page.get_by_text(f"{label} (action {action})", exact=False).last).to_be_visible()
 
-        with page.expect_download() as begun:
-            page.get_by_role("button", name="Download the policy").click()
-        begun.value.save_as(tmp_path / "policy.json")
-        assert json.loads((tmp_path / "policy.json").read_text()) == document
+        assert json.loads(saved(page, "Download the policy", tmp_path).read_text()) == document
+        certificate = analyst.get(f"/v1/policies/{policy}/certificate").text
+        assert saved(page, "Download the certificate", tmp_path).read_text() == certificate
 
     def test_who_wants_a_linear_model_is_told_what_it_needs(self, visit: Visits, hospital: Hospital):
         page = visit().sign_in(hospital.analyst, f"datasets/{hospital.linear.dataset}/train").page
@@ -107,6 +113,103 @@ class TestAnalyst:
         question = {"step": 1, "state": {"age": 61, "lactate": 4}}
         answer = hospital.analyst.post(f"/v1/policies/{hospital.linear.policy}/decisions", json=question).json()
         expect(page.locator("form")).to_contain_text(f"action {answer['action']}")
+
+
+def short(number: float) -> str:
+    """Three digits, rounded up, as the page writes what it promises."""
+    scale = 10.0 ** (2 - math.floor(math.log10(number)))
+    return (
+        f"{math.ceil(number * scale - 1e-9) / scale:g}"
+        if scale >= 1
+        else f"{math.ceil(number):,}".replace(",", "\u202f")
+    )
+
+
+def noises(mechanisms: list[dict[str, Any]]) -> dict[str, str]:
+    """The standard deviation of the noise on each statistic, or the least and the largest over steps and rounds."""
+    found: dict[str, list[float]] = {}
+    for one in mechanisms:
+        scale = float(Fraction(one["scale"]["value"]))
+        spread = math.sqrt(2) * scale if one["mechanism"] == "laplace" else math.sqrt(scale)
+        found.setdefault(re.sub(r",( each)? (step|round) .*", "", one["statistic"]), []).append(spread)
+    return {name: " – ".join(dict.fromkeys([short(min(all_)), short(max(all_))])) for name, all_ in found.items()}
+
+
+class TestPlan:
+    def fact(self, page: Page, name: str) -> str:
+        found = page.locator(".facts > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
+        return found.inner_text()
+
+    @pytest.mark.parametrize("learner", ["auto", "dp-apvi", "dp-pae"])
+    def test_follows_the_slider_and_shows_what_the_service_answers(
+        self, visit: Visits, hospital: Hospital, learner: str
+    ):
+        visitor = visit().sign_in(hospital.analyst, f"datasets/{hospital.own.dataset}/train")
+        page = visitor.page
+        page.locator(f"input[type=radio][value={learner}]").check()
+        typed, slider = page.get_by_label("Privacy to spend, ρ"), page.get_by_label("ρ, roughly")
+        amounts = [typed.input_value()]
+        for way in ("PageDown", "Home", "End"):
+            slider.press(way)
+            amounts.append(typed.input_value())
+            expect(card(page, "The plan: free, and no patient is read")).to_contain_text(f"ρ = {amounts[-1]}at δ")
+            visitor.settle()
+            asked = {"dataset": hospital.own.dataset, "algorithm": learner, "privacy": {"rho": amounts[-1]}}
+            plan = hospital.analyst.post("/v1/plans", json=asked).json()
+            assert self.fact(page, "Visits before a decision is trusted") == f"about {short(plan['visits_needed'])}"
+            assert self.fact(page, "Trainings like this left") == f"{plan['trainings_left']:,}".replace(",", "\u202f")
+            rows = page.locator("table", has_text="Noise, σ").locator("tbody tr")
+            cells = rows.evaluate_all("all => all.map((row) => [...row.cells].map((one) => one.textContent))")
+            assert {name: noise for name, _, noise, _ in cells} == noises(plan["mechanisms"])
+        assert len(set(amounts)) == len(amounts)
+
+
+class TestProgress:
+    def test_is_told_by_the_services_events_while_it_runs(self, visit: Visits, service: Service):
+        custodian, analyst = service.key("custodian"), service.key("analyst")
+        dataset = hospitals.slow_dataset(custodian)
+        services.grant(custodian, dataset, analyst)
+        training = services.submit(analyst, dataset).json()["id"]
+        visitor = visit().sign_in(analyst, f"trainings/{training}")
+        bar = visitor.page.get_by_role("progressbar", name="Public stages done")
+        services.wait_until(lambda: 0 < bar.evaluate("one => one.value") < 1)
+        first = bar.evaluate("one => one.value")
+        services.wait_until(lambda: first < bar.evaluate("one => one.value") < 1)
+        path = f"/v1/trainings/{training}"
+        assert f"{path}/events" in visitor.asked(path)
+        assert visitor.asked(path).count(path) == 1  # when the page was opened, and never again
+        analyst.delete(path)
+        expect(visitor.page.locator(".badge.cancelled")).to_be_visible()
+
+
+BINS = {
+    "algorithm": "dp-vapvi",
+    "privacy": {"rho": "10"},
+    "parameters": {"features": {"kind": "bins", "edges": {"lactate": [2, 4], "age": [65]}}},
+}
+
+
+class TestPolicyOfBins:
+    def test_is_a_map_of_cells_that_are_told_by_their_bounds(self, visit: Visits, service: Service):
+        custodian, analyst = service.key("custodian"), service.key("analyst")
+        dataset = services.ready_dataset(custodian, schema=services.VECTOR)
+        services.grant(custodian, dataset, analyst)
+        policy = services.ended(analyst, services.submit(analyst, dataset, body=BINS).json()["id"])["policy"]
+        page = visit().sign_in(analyst, f"policies/{policy}").page
+        cells = [
+            (0, "age below 65, lactate below 2", {"age": 64, "lactate": 1}),
+            (1, "age below 65, lactate 2 to 4", {"age": 64, "lactate": 2}),
+            (3, "age from 65, lactate below 2", {"age": 65, "lactate": 1}),
+            (5, "age from 65, lactate from 4", {"age": 65, "lactate": 4}),
+        ]
+        for cell, words, state in cells:
+            page.get_by_label("Go to cell").fill(str(cell))
+            page.get_by_role("button", name="Go", exact=True).click()
+            found = analyst.post(f"/v1/policies/{policy}/decisions", json={"step": 1, "state": state}).json()
+            said = f"Step 1, cell {cell} ({words}): action {found['action']}, {found['source']}, pessimistic score "
+            expect(page.locator(".readout")).to_contain_text(said)
+            score = float(page.locator(".readout").inner_text().removeprefix(said).rstrip("."))
+            assert score == pytest.approx(found["pessimistic_score"], rel=1e-3)
 
 
 COUNTING = """

@@ -1,5 +1,6 @@
 """The custodian's and the administrator's story: nobody can make a mistake that a page could have kept them from."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -275,6 +276,19 @@ class TestBudget:
         services.ended(analyst, services.submit(analyst, dataset).json()["id"])
         expect(card(page, "Budget")).to_contain_text("ρ = 0.5 has been charged: at δ = 10⁻⁶ this is ε = 5.23.")
         expect(card(page, "Grants")).to_contain_text("0.5")
+
+    def test_over_time_is_a_staircase(self, visit: Visits, hospital: Hospital):
+        """Nothing is charged little by little, so no line is slanted; a path that is closed goes back to its start."""
+        page = visit().sign_in(hospital.custodian, f"datasets/{hospital.own.dataset}").page
+        paths = {name: page.locator(f".steps path.{name}") for name in ("charged", "reserved", "total")}
+        for name, found in paths.items():
+            drawn = found.get_attribute("d") or ""
+            corners = [tuple(map(float, one.split())) for one in drawn.strip("MZ").split("L")]
+            corners += corners[:1] if drawn.endswith("Z") else []
+            moves = [(x1 != x0, y1 != y0) for (x0, y0), (x1, y1) in itertools.pairwise(corners)]
+            assert (True, True) not in moves, name
+            assert (True, False) in moves, name
+            assert ((False, True) in moves) == (name != "total"), name  # nobody changed the whole budget
 
 
 class TestRetire:

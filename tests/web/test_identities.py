@@ -48,6 +48,20 @@ class TestSigningIn:
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("alert")).to_contain_text("several roles here (analyst, custodian)")
 
+    def test_who_comes_with_an_old_token_is_told_where_to_get_another(
+        self, visit: Visits, vouching: providers.Provider, clinic: Service
+    ):
+        visitor, now = visit(clinic.url), int(time.time())
+        visitor.page.goto(clinic.url)
+        visitor.page.get_by_label("Your token").fill(
+            vouching.token("ada", "clinic-admin", iat=now - 7200, exp=now - 3600)
+        )
+        visitor.page.get_by_role("button", name="Sign in").click()
+        told = visitor.page.get_by_role("alert")
+        expect(told).to_contain_text("Your token has expired; get a new one from the identity provider.")
+        expect(visitor.page.get_by_label("Your token")).to_have_value("")
+        assert visitor.context.cookies() == []
+
 
 class TestKeys:
     def test_say_who_is_an_identity_of_the_provider_and_what_revoking_it_does(

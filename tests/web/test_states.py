@@ -19,12 +19,12 @@ from tests.web.visits import Visit
 DOSES = services.TABULAR | {"actions": {"count": 6}, "return": {"low": 0, "high": 1}}
 OWN = b"stay,hour,cluster,fluids,vaso,died,ward\n1,0,1,2,1,no,7\n1,1,3,0,0,no,7\n2,0,0,1,1,yes,7\n"
 
-# Of the pixels across the middle of the map's first cell, without its edges.
-BRIGHTNESS = """(canvas) => {
+# Of so many pixels across the map's first row.
+BRIGHTNESS = """(canvas, [left, wide]) => {
     const ratio = devicePixelRatio;
-    const { data } = canvas.getContext("2d").getImageData(80 * ratio, 38 * ratio, 40, 1);
+    const { data } = canvas.getContext("2d").getImageData(left * ratio, 38 * ratio, wide, 1);
     const light = (at) => 0.299 * data[at] + 0.587 * data[at + 1] + 0.114 * data[at + 2];
-    return Array.from({ length: 40 }, (_, at) => light(4 * at));
+    return Array.from({ length: wide }, (_, at) => light(4 * at));
 }"""
 
 
@@ -246,8 +246,33 @@ class TestPolicy:
             page = visitor.sign_in(hospital.analyst, f"policies/{hospital.own.policy}").page
             page.get_by_label("the pessimistic score").check()
             page.evaluate(TWO_FRAMES)
-            seen = page.get_by_role("application", name="Map of decisions").evaluate(BRIGHTNESS)
+            seen = page.get_by_role("application", name="Map of decisions").evaluate(BRIGHTNESS, [80, 40])
             assert max(seen) - min(seen) >= 40, (scheme, seen)
+
+    @pytest.mark.parametrize("layer", ["the action", "the pessimistic score"])
+    def test_what_was_learned_is_plain_beside_a_fallback_that_is_hatched(
+        self, visit: Visits, hospital: Hospital, layer: str
+    ):
+        """Before the words of the first and the second cell, each 128 pixels wide behind the numbers of the steps."""
+        for scheme in ("light", "dark"):
+            visitor = visit(viewport=WIDE, color_scheme=scheme).sign_in(hospital.analyst)
+            visitor.page.route(f"**/v1/policies/{hospital.own.policy}", halve)
+            page = visitor.go(f"policies/{hospital.own.policy}").page
+            page.get_by_label(layer).check()
+            page.evaluate(TWO_FRAMES)
+            canvas = page.get_by_role("application", name="Map of decisions")
+            seen = canvas.evaluate(BRIGHTNESS, [48, 168])
+            fallback, learned = seen[:40], seen[128:]
+            assert max(fallback) - min(fallback) >= 40, (scheme, fallback)
+            assert len(set(learned)) == 1, (scheme, learned)
+
+
+def halve(route: Any) -> None:
+    """Every second state was learned."""
+    document = route.fetch().json()
+    states = range(len(document["decisions"][0]))
+    document["source"] = [["learned" if state % 2 else "fallback" for state in states]] * len(document["decisions"])
+    route.fulfill(json=document)
 
 
 class TestVerdict:

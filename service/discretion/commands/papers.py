@@ -24,6 +24,7 @@ def decide(
     ],
     step: Annotated[int, typer.Option(help="The step, from 1.")],
     state: Annotated[list[str], typer.Option(help="A state's number, or COLUMN=VALUE for each column.")],
+    as_json: connection.Json = False,
 ) -> None:
     """Say what a policy does in a state: offline, or by the service if it is named by its id."""
     with terminal.told():
@@ -31,7 +32,8 @@ def decide(
             found = remote.decided(policy_file, step, _state(state))
         else:
             found = asdict(policy.parse(Path(policy_file).read_bytes()).decide(step, _state(state)))
-    terminal.write(found)
+    known = {name: value for name, value in found.items() if value is not None}  # actions may have no names
+    terminal.show(found, as_json, terminal.facts(known))
 
 
 def _state(given: list[str]) -> policy.State:

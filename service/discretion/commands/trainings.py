@@ -32,12 +32,16 @@ def plan(
     algorithm: connection.Algorithm = "auto",
     parameters: connection.Parameters = None,
     half: connection.Half = None,
+    visiting: Annotated[
+        Path | None, typer.Option(help="A file with how patients are known to visit states and actions, as JSON.")
+    ] = None,
     as_json: connection.Json = False,
 ) -> None:
     """Say what a training would do and cost; reads no patient, and is free."""
     with connection.service() as client:
         asked = _asked(rho, parameters, half)
-        found = client.plan(dataset, algorithm=algorithm, **asked)
+        known = None if visiting is None else connection.read_json(visiting)
+        found = client.plan(dataset, algorithm=algorithm, visiting=known, **asked)
     terminal.show(found, as_json, _planned(found))
 
 

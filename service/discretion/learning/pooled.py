@@ -23,7 +23,7 @@ import numpy as np
 from discretion import errors
 from discretion.learning import features as maps
 from discretion.learning import sums
-from discretion.learning.pooled_records import Seen, seen_of
+from discretion.learning.pooled_records import Packed, Seen, seen_of
 from discretion.learning.pooled_values import StateValue, Value
 from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Bounded
@@ -83,12 +83,10 @@ def _roots(seen: Seen, clip: Fraction, longest: int) -> FloatArray:  # (U,)
 
 def _shortened(seen: Seen, root: FloatArray) -> FloatArray:  # (U,) → (R, p)
     """√w·ψ on the grid: the integers that are checked, and those that are summed."""
-    rows = np.flatnonzero((root != 1.0)[seen.units])
-    if not len(rows):
+    if (root == 1.0).all():
         return seen.here
-    psi = seen.here.copy()
-    psi[rows] = np.trunc(psi[rows] * root[seen.units[rows], None])
-    return psi
+    psi = seen.here * root[seen.units][:, None]  # of most, by 1
+    return np.trunc(psi, out=psi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +125,15 @@ class Pooled:
         as far as there is room."""
         key = ("features", self.features, self.groups)
         if (known := block.recall(key)) is not None:
-            yield from (seen.opened() for seen in cast(list[Seen], known))
+            yield from (packed.opened() for packed in cast(list[Packed], known))
             return
         every = seen_of(block, self.schema, self.groups)
-        kept, keep = list[Seen](), block.reserve(every.size(self.features, self.cells))
+        sizes = self.features, self.cells, max(_RECORDS, self.longest)
+        kept, keep = list[Packed](), block.reserve(Packed.size(every, *sizes))
         for seen in every.pieces(max(1, _RECORDS // self.longest)):
             mapped = seen.mapped(self.features)
             if keep:
-                kept.append(mapped.packed(self.features, self.cells))
+                kept.append(Packed.of(mapped, *sizes))
             yield mapped
         if keep:
             block.remember(key, kept)
@@ -249,32 +248,22 @@ class Residuals(Pooled):
 
     def _errors(self, seen: Seen) -> FloatArray:  # (R,) within ±1
         reward = self.gains(seen, self.potential)
-        following, followed = self._following(seen)
-        found = own = reward + self.discount * following - self._predicted(seen)
+        following, followed, predicted = self._looked_up(seen)
+        found = own = reward + self.discount * following - predicted
         for _ in range(_STEPS if self.trace else 0):  # where nothing is followed, nobody else's number is looked at
             found = own + np.where(followed, self.discount * self.trace * found[seen.again], 0.0)
         scaled = found / self.bound
         return np.minimum(np.maximum(np.where(np.isnan(scaled), 0.0, scaled), -1.0), 1.0)
 
-    def _following(self, seen: Seen) -> tuple[FloatArray, BoolArray]:  # (R,) each
-        """What the next state is worth, and whether the next recorded action is the one that makes it so."""
-        size, known, rest = len(seen.units), seen.again >= 0, seen.last
-        value, followed = np.zeros(size), np.zeros(size, dtype=np.bool_)
-        for group, released in enumerate(self.values):
-            rows = np.flatnonzero(known & (seen.following == group))
-            value[rows], best = _by_chunks(released, seen.here, seen.again[rows])
-            followed[rows] = best == seen.cells[seen.again[rows]] % self.schema.actions
-            few = np.flatnonzero(seen.following[rest] == group)
-            value[rest[few]], _ = _by_chunks(released, seen.beyond, few)
-        return np.where(seen.ended, 0.0, value), followed & ~seen.ended
-
-    def _predicted(self, seen: Seen) -> FloatArray:  # (R,)
-        value = np.zeros(len(seen.units))
-        for group, released in enumerate(self.values):
-            for action in range(self.schema.actions):
-                rows = np.flatnonzero(seen.cells == group * self.schema.actions + action)
-                value[rows] = released.score.mean(seen.here[rows], action)
-        return value
+    def _looked_up(self, seen: Seen) -> tuple[FloatArray, BoolArray, FloatArray]:  # (R,) each
+        """What the next state is worth, whether the next recorded action is the one that makes it so, and what was
+        predicted. Most successors are records of their own, in the group that follows: each state is looked at once."""
+        group, action = np.divmod(seen.cells, self.schema.actions)
+        worth, best, predicted = _by_group(self.values, group, seen.here, action)
+        last, _, _ = _by_group(self.values, seen.following[seen.last], seen.beyond)
+        value, followed = worth[seen.again], (best == action)[seen.again]
+        value[seen.last], followed[seen.last] = last, False
+        return np.where(seen.ended, 0.0, value), followed & ~seen.ended, predicted
 
     def _mapped(self, summed: FloatArray, cells: IntArray) -> FloatArray:  # (S, p), integers
         """The runs' sums under the released map. Put on a coarse grid first, every sum of products is exact."""
@@ -294,7 +283,7 @@ class Residuals(Pooled):
             if not len(seen.starts):
                 continue
             error = sums.whole(self._errors(seen) * weighted.root * _RESIDUAL, _RESIDUAL)
-            summed = np.add.reduceat(weighted.psi * error[:, None], seen.starts, axis=0)  # exact: integers below 2⁵³
+            summed = sums.by_run(error, weighted.psi, seen.starts)
             cells = seen.cells[seen.starts]
             mapped = np.nan_to_num(self._mapped(summed, cells) * (UNIT / self.radius))
             vectors = sums.shortened(np.clip(mapped, -_FAR, _FAR), seen.owner, UNIT)
@@ -302,9 +291,22 @@ class Residuals(Pooled):
                 partial[cell] += vectors[cells == cell].sum(axis=0).astype(np.int64)
 
 
-def _by_chunks(value: Value, psi: FloatArray, rows: IntArray) -> tuple[FloatArray, IntArray]:  # (R, p), (N,) → (N,)
-    found, best = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
-    for start in range(0, len(rows), _CHUNK):
+def _by_group(
+    values: tuple[Value, ...], group: IntArray, psi: FloatArray, actions: IntArray | None = None
+) -> tuple[FloatArray, IntArray, FloatArray]:  # (R,), (R, p), (R,) → (R,) each
+    """What each state is worth, the action that makes it so, and what the actions that are asked about are worth; no
+    action makes it so where nothing was released."""
+    worth, best, asked = np.zeros(len(psi)), np.full(len(psi), -1), np.zeros(len(psi))
+    for number, value in enumerate(values):
+        for rows in _chunks(len(psi), None if len(values) == 1 else np.flatnonzero(group == number)):
+            worth[rows], best[rows], mean = value.best(psi[rows])
+            if actions is not None:
+                asked[rows] = mean[actions[rows], np.arange(mean.shape[1])]
+    return worth, best, asked
+
+
+def _chunks(size: int, some: IntArray | None) -> Iterator[slice | IntArray]:
+    """Some of the rows at a time, or all of them, which need not be copied."""
+    for start in range(0, size if some is None else len(some), _CHUNK):
         part = slice(start, start + _CHUNK)
-        found[part], best[part] = value.best(psi[rows[part]])
-    return found, best
+        yield part if some is None else some[part]

@@ -1,6 +1,6 @@
 """The records of vector states as pooled statistics look at them: by patient and cell, each with what came next."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -85,25 +85,81 @@ class Seen:
         psi, beyond = (np.ascontiguousarray(features.psi(states)) for states in (self.here, self.beyond))
         return replace(self, here=psi, beyond=beyond)
 
-    def packed(self, features: maps.Blocks, cells: int) -> "Seen":
-        """With the features of the states, in as few bytes as hold them exactly: how wide numbers are follows from
-        public sizes."""
-        kinds = dict.fromkeys(("units", "again", "starts", "owner"), np.int32)
-        kinds |= dict.fromkeys(("cells", "following"), walks.kind(cells))
-        return self._as(kinds | dict.fromkeys(("here", "beyond"), walks.kind(features.largest)))
 
-    def opened(self) -> "Seen":
-        kinds = dict.fromkeys(("units", "cells", "following", "again", "starts", "owner"), np.int64)
-        return self._as(kinds | dict.fromkeys(("here", "beyond"), np.float64))
+@dataclass(frozen=True, eq=False, repr=False)
+class Packed:
+    """The same with features, in as few bytes as hold it exactly: how wide numbers are follows from public sizes."""
 
-    def _as(self, kinds: Mapping[str, Any]) -> "Seen":
-        return replace(self, **{name: getattr(self, name).astype(kind) for name, kind in kinds.items()})
+    here: tuple[NDArray[Any], ...]  # (R, p), in parts
+    beyond: tuple[NDArray[Any], ...]  # (N, p), likewise
+    rewards: FloatArray
+    ended: BoolArray
+    following: NDArray[Any]
+    again: NDArray[Any]
+    starts: NDArray[Any]
+    owner: NDArray[Any]
+    cells: NDArray[Any]  # (S,) of each run
+    count: int
 
-    def size(self, features: maps.Blocks, cells: int) -> int:
-        """Bytes of it when it is mapped and packed."""
-        narrow = np.dtype(walks.kind(cells)).itemsize  # of cells and following; the others of a record have 17
-        states = (len(self.here) + len(self.beyond)) * features.width * np.dtype(walks.kind(features.largest)).itemsize
-        return states + len(self.units) * (17 + 2 * narrow) + 8 * len(self.starts)
+    @classmethod
+    def of(cls, seen: Seen, features: maps.Blocks, cells: int, records: int) -> "Packed":
+        """Of so many records at most."""
+        cell, index = walks.kind(cells), walks.kind(records - 1)
+        return cls(
+            _parts(seen.here, features.largest),
+            _parts(seen.beyond, features.largest),
+            seen.rewards,
+            seen.ended,
+            seen.following.astype(cell),
+            seen.again.astype(index),
+            seen.starts.astype(index),
+            seen.owner.astype(index),
+            seen.cells[seen.starts].astype(cell),
+            seen.count,
+        )
+
+    @staticmethod
+    def size(seen: Seen, features: maps.Blocks, cells: int, records: int) -> int:
+        """Bytes of records, as they are before they are mapped, when they are packed."""
+        cell, index = (np.dtype(walks.kind(most)).itemsize for most in (cells, records - 1))
+        states = (len(seen.here) + len(seen.beyond)) * features.width * _bytes(features.largest)
+        return states + len(seen.units) * (9 + cell + index) + len(seen.starts) * (2 * index + cell)
+
+    def opened(self) -> Seen:
+        starts, owner = self.starts.astype(np.int64), self.owner.astype(np.int64)
+        lengths = np.diff(np.append(starts, len(self.rewards)))
+        return Seen(
+            np.repeat(owner, lengths),
+            np.repeat(self.cells.astype(np.int64), lengths),
+            _whole(self.here),
+            self.rewards,
+            self.ended,
+            self.following.astype(np.int64),
+            self.again.astype(np.int64),
+            _whole(self.beyond),
+            starts,
+            owner,
+            self.count,
+        )
+
+
+def _bytes(largest: int) -> int:
+    return 3 if 2**15 <= largest < 2**23 else np.dtype(walks.kind(largest)).itemsize
+
+
+def _parts(numbers: FloatArray, largest: int) -> tuple[NDArray[Any], ...]:
+    """Integers of at most that size. Where two bytes do not hold them and three do, the lower two and the upper one."""
+    whole = numbers.astype(walks.kind(largest))
+    return (whole,) if _bytes(largest) != 3 else ((whole & 0xFFFF).astype(np.uint16), (whole >> 16).astype(np.int8))
+
+
+def _whole(parts: tuple[NDArray[Any], ...]) -> FloatArray:
+    if len(parts) == 1:
+        return parts[0].astype(np.float64)
+    whole = parts[1].astype(np.float64)
+    whole *= 2.0**16
+    whole += parts[0]
+    return whole
 
 
 def seen_of(block: Bounded, schema: Schema, groups: int) -> Seen:

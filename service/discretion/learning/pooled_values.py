@@ -51,8 +51,11 @@ class Score:
     def judged(self, psi: FloatArray) -> tuple[FloatArray, FloatArray]:  # (R, p) → (A, R) each
         """The means of supported actions, −∞ for others, and the shares."""
         share = self.share(psi)
+        return self.supported(self.mean(psi), share), share
+
+    def supported(self, mean: FloatArray, share: FloatArray) -> FloatArray:  # (A, R) each
         least = self.support * np.maximum(share.max(axis=0), 0.0)
-        return np.where(share >= least, self.mean(psi), -np.inf), share
+        return np.where(share >= least, mean, -np.inf)
 
     def choose(self, psi: FloatArray) -> tuple[IntArray, BoolArray, FloatArray]:  # (R, p) → (R,) each
         """The action, whether it was learned, and its mean."""
@@ -92,7 +95,9 @@ class Value:
     def of(self, psi: FloatArray) -> FloatArray:  # (R, p) → (R,)
         return self.best(psi)[0]
 
-    def best(self, psi: FloatArray) -> tuple[FloatArray, IntArray]:  # (R, p) → (R,) each
-        """The value, and the action that has it."""
-        mean = self.score.judged(psi)[0]
-        return np.minimum(np.maximum(mean.max(axis=0), self.low), self.high), mean.argmax(axis=0)
+    def best(self, psi: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:  # (R, p) → (R,), (R,), (A, R)
+        """The value, the action that has it, and the means of all."""
+        mean, share = self.score.mean(psi), self.score.share(psi)
+        supported = self.score.supported(mean, share)
+        action = supported.argmax(axis=0)
+        return np.minimum(np.maximum(supported.max(axis=0), self.low), self.high), action, mean

@@ -181,6 +181,21 @@ def _squared(entries: FloatArray, owners: IntArray, count: int) -> FloatArray:
     return np.asarray(np.bincount(owners, weights=rows, minlength=count), dtype=np.float64)  # of none: integers
 
 
+def by_run(factors: FloatArray, vectors: FloatArray, starts: IntArray) -> FloatArray:  # (R,), (R, p), (S,) → (S, p)
+    """Σ factor·vector over each run of rows, which begins where it says: exact while sums of integers stay below 2⁵³.
+    First rows of all runs together, then second rows, and so on: twice as fast as numpy's `add.reduceat`."""
+    lengths = np.diff(np.append(starts, len(factors)))
+    order = np.argsort(-lengths, kind="stable")  # so that those with another row come first
+    first, longer = starts[order], np.cumsum(np.bincount(lengths)[::-1])[::-1]
+    products = vectors * factors[:, None]
+    total = products.take(first, axis=0)
+    for row, some in enumerate(longer[2:], 1):
+        total[:some] += products.take(first[:some] + row, axis=0)
+    found = np.empty_like(total)
+    found[order] = total
+    return found
+
+
 def exact_product(left: NDArray[np.number], right: NDArray[np.number], left_bound: int, right_bound: int) -> IntArray:
     """leftᵀ·right of integers (R, p) and (R, q), by float BLAS in pieces small enough to be exact.
 
