@@ -51,7 +51,7 @@ else
 	trap 'docker compose --file $(READER)/docker/compose.yaml --profile cluster down --volumes' EXIT; $(PYTHON) -m tests.walk $(READER)
 endif
 
-bench: $(VENV)/ready ## measure speed and memory; ONLY="scale noise" for some parts. Fails if something has become slower by 30 %
+bench: $(VENV)/ready ## measure speed and memory; ONLY="scale noise" for some parts. Fails if something has become slower by 30 %, at once or in steps, or misses its goal
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 evidence: $(VENV)/ready ## rebuild the evidence behind the claims; SAMPLE=1 for a small sample of it

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,18 @@ def _counting(folder: Path) -> Iterator[Row]:
     stays.store(folder, schema, UNITS)
     names = ("read", *_LEARNERS)
     rounds = [{name: isolated(name, folder, schema) for name in names} for _ in range(3)]  # a busy moment is nobody's
-    best = {name: min(each[name] for each in rounds) for name in names}
-    peer, memory = best.pop("read")
-    for name, (seconds, megabytes) in best.items():
+    found = {name: quickest_and_largest([each[name] for each in rounds]) for name in names}
+    peer, memory = found.pop("read")
+    for name, (seconds, megabytes) in found.items():
         where = f"{name}, 2·10⁸ transitions, S=716 A=25"
         yield row(where, "s", seconds, _READING, peer, "<= 3")
         yield row(f"{where}: peak memory", "MB", megabytes, _READING, memory, "value <= 2048")
+
+
+def quickest_and_largest(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Seconds of the round that nothing else disturbed; megabytes of whichever took most, for a peak is a peak."""
+    seconds, megabytes = zip(*rounds, strict=True)
+    return min(seconds), max(megabytes)
 
 
 def _regressing(folder: Path) -> Iterator[Row]:

@@ -1,8 +1,9 @@
-"""Two hosts on one machine: network namespaces with a cable between them that can be pulled.
+"""Two or three hosts on one machine: network namespaces with a cable between them that can be pulled.
 
     unshare --net python -m …      is the first host; `Other()` makes the second, and runs commands there
 
-Both see one disk, so whatever is to be apart has to be asked for by address.
+Another `Other` with a number of its own is a third, and a `Line` joins the two without the first. All see one disk, so
+whatever is to be apart has to be asked for by address.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from typing import Final
 
 HERE: Final = "10.77.0.1"
 THERE: Final = "10.77.0.2"
-_CABLE: Final = "cable"
+_NOBODY: Final = "02:00:00:00:00:01"  # the address of no card
 ROOT: Final = Path(__file__).parents[1]
 
 
@@ -41,27 +42,34 @@ def _ip(step: str, *prefix: str) -> None:
 
 
 class Other:
-    """The second host; who makes it is on the first."""
+    """The second host, or a third; who makes it is on the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 77) -> None:
+        self.address, self._cable = f"10.{number}.0.2", f"cable{number}"
         self._keeper = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
         self.prefix = ("nsenter", f"--net=/proc/{self._keeper.pid}/ns/net")
         ours = os.stat("/proc/self/ns/net").st_ino
         while os.stat(f"/proc/{self._keeper.pid}/ns/net").st_ino == ours:
             time.sleep(0.01)
         _ip("link set lo up")
-        _ip(f"link add {_CABLE} type veth peer name there netns {self._keeper.pid}")
-        _ip(f"address add {HERE}/24 dev {_CABLE}")
+        _ip(f"link add {self._cable} type veth peer name there netns {self.process}")
+        _ip(f"address add 10.{number}.0.1/24 dev {self._cable}")
         _ip("link set lo up", *self.prefix)
-        _ip(f"address add {THERE}/24 dev there", *self.prefix)
+        _ip(f"address add {self.address}/24 dev there", *self.prefix)
         _ip("link set there up", *self.prefix)
         self.plug()
+        if self.address != THERE:
+            _ip(f"route add {HERE} via 10.{number}.0.1", *self.prefix)
+
+    @property
+    def process(self) -> int:
+        return self._keeper.pid
 
     def plug(self) -> None:
-        _ip(f"link set {_CABLE} up")
+        _ip(f"link set {self._cable} up")
 
     def pull(self) -> None:
-        _ip(f"link set {_CABLE} down")
+        _ip(f"link set {self._cable} down")
 
     def reaches_us(self) -> bool:
         with socket.create_server((HERE, 0)) as door:
@@ -74,9 +82,29 @@ class Other:
         self._keeper.wait()
 
 
+class Line:
+    """Between two others. A firewall on it lets nothing pass and says nothing; both still reach the first host."""
+
+    def __init__(self, one: Other, two: Other) -> None:
+        self._ends = ((one, two), (two, one))
+        _ip(f"link add line netns {one.process} type veth peer name line netns {two.process}")
+        for end, far in self._ends:
+            _ip("link set line up", *end.prefix)
+            _ip(f"route add {far.address} dev line src {end.address}", *end.prefix)
+
+    def close(self) -> None:
+        """What is sent arrives at nobody's card."""
+        for end, far in self._ends:
+            _ip(f"neigh replace {far.address} lladdr {_NOBODY} dev line nud permanent", *end.prefix)
+
+    def open(self) -> None:
+        for end, far in self._ends:
+            _ip(f"neigh del {far.address} dev line", *end.prefix)
+
+
 @contextlib.contextmanager
-def other() -> Iterator[Other]:
-    made = Other()
+def other(number: int = 77) -> Iterator[Other]:
+    made = Other(number)
     try:
         yield made
     finally:

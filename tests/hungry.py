@@ -2,7 +2,8 @@
 that says how much it took.
 
 `python -m tests.hungry work` is the worker; of its trainings, those of `UNITS` units take `TOO_MUCH` on top of what
-learning takes. `python -m tests.hungry learn FOLDER CASE` learns from stored stays, within a fence of what
+learning takes. `python -m tests.hungry cluster work` is a machine of a cluster that takes `TOO_MUCH` for every share.
+`python -m tests.hungry learn FOLDER CASE` learns from stored stays, within a fence of what
 `memory.need` says, and prints the bytes that were needed at most, by the kernel's count, and those that it says.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 from benchmarks import stays
 
 from discretion import cli, datasets, memory, requests
-from discretion.learning import evaluators, learners, policy
+from discretion.learning import evaluators, learners, policy, sums
 from discretion.learning.curator import Curator
 from discretion.learning.schemas import Discrete, Schema, Vector
 
@@ -56,6 +57,17 @@ def _work() -> None:
     cli.app(["work"])
 
 
+def _machine() -> None:
+    partials = sums.partials
+
+    def hungry(*arguments: Any, **named: Any) -> Any:
+        np.ones(TOO_MUCH, np.uint8)
+        return partials(*arguments, **named)
+
+    vars(sums)["partials"] = hungry
+    cli.app()
+
+
 def _judged(schema: Schema) -> policy.Policy:
     """Another decision at every step, so that a table has as many rows as it can have."""
     shape = (schema.horizon, schema.count)
@@ -83,4 +95,4 @@ def _learn(folder: str, case: str) -> None:
 
 
 if __name__ == "__main__":
-    _work() if sys.argv[1] == "work" else _learn(*sys.argv[2:])
+    {"work": _work, "cluster": _machine, "learn": lambda: _learn(*sys.argv[2:])}[sys.argv[1]]()

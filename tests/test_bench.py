@@ -1,11 +1,13 @@
-"""The benchmarks: a fall is named, a part can be measured again, and made-up stays are stored as uploads are."""
+"""The benchmarks: falls and missed goals are named, a part can be measured again, made-up stays are stored as uploads
+are."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks import __main__ as bench
-from benchmarks import history, scale, stays
+from benchmarks import goals, history, scale, stays
 from benchmarks.rows import peak_megabytes, row
 
 from discretion import datasets
@@ -39,11 +41,99 @@ class TestFallen:
         before = [{"work | peer": ratio} for ratio in (1.0, 1.0, 9.0)]
         assert history.fallen([measured(2.0)], before)
 
+    def test_a_slow_decline_does_not_become_normal(self) -> None:
+        """Each step is a twenty-fifth: a run is never more than an eighth above the middle of the five before it."""
+        steps = [1.04**step for step in range(20)]
+        said = [bool(self.after(steps[:count], steps[count])) for count in range(20)]
+        assert said == [False] * 11 + [True] * 9  # from when the middle of five is 30 % above the first such middle
+
+    def test_nor_does_one_of_what_should_be_large(self) -> None:
+        steps = [0.96**step for step in range(20)]
+        assert self.after(steps[:19], steps[19], "ratio ≥ 0.1")
+        assert not self.after(steps[::-1], 1.0, "ratio ≥ 0.1")
+
+    def test_a_decline_is_named_with_the_best_that_it_was(self) -> None:
+        (sentence,) = self.after([1.0] * 5 + [1.25] * 5 + [1.4] * 4, 1.4)
+        assert sentence == "work: 1.4 times peer in the last 5 runs, and 1 in its best 5"
+
+    def test_one_lucky_run_long_ago_is_not_what_others_are_measured_by(self) -> None:
+        assert not self.after([1.0, 0.2, 1.0, 1.0, 1.0, 1.0, 1.2], 1.2)
+
+    def test_what_is_made_worse_on_purpose_begins_anew(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.jsonl"
+        for ratio in [1.0] * 6:
+            history.append([measured(ratio), measured(ratio, name="other")], file)
+        with file.open("a") as lines:
+            lines.write(json.dumps({"anew": {"work | peer": "the peer has learned something"}}) + "\n")
+        rows = [measured(2.0), measured(2.0, name="other")]
+        assert [sentence[:5] for sentence in history.fallen(rows, history.read(file))] == ["other"]
+
+    def after(self, before: list[float], ratio: float, goal: str = "<= 3") -> list[str]:
+        return history.fallen([measured(ratio, goal)], [{"work | peer": each} for each in before])
+
     def test_what_was_appended_is_read(self, tmp_path: Path) -> None:
         file = tmp_path / "history.jsonl"
         history.append([measured(1.5)], file)
         history.append([measured(2.0)], file)
         assert history.read(file) == [{"work | peer": 1.5}, {"work | peer": 2.0}]
+
+
+class TestMissed:
+    @pytest.mark.parametrize(
+        ("goal", "met", "missed"),
+        [
+            ("<= 3", 3.0, 3.1),
+            ("ratio ≤ 2", 2.0, 2.1),
+            ("ratio ≥ 0.4", 0.4, 0.39),
+            ("ratio > 1", 1.1, 1.0),
+            ("value < 600", 599.0, 600.0),
+            ("value <= 2048", 2048.0, 2049.0),
+        ],
+    )
+    def test_a_goal_is_judged_as_it_says(self, goal: str, met: float, missed: float) -> None:
+        assert goals.missed([measured(met, goal)]) == []
+        (sentence,) = goals.missed([measured(missed, goal)])
+        assert sentence.startswith("work: ")
+        assert sentence.endswith(f", and its goal is {goal}")
+
+    def test_what_it_names_is_judged_and_not_the_other(self) -> None:
+        slow = row("work", "MB", 100.0, "peer", 1.0, "value < 600")
+        assert goals.missed([slow]) == []
+        assert goals.missed([slow | {"goal": "< 6"}]) == ["work: 100 times peer, and its goal is < 6"]
+        assert goals.missed([slow | {"goal": "value < 60"}]) == ["work: 100 MB, and its goal is value < 60"]
+
+    def test_what_is_there_for_scale_misses_nothing(self) -> None:
+        assert goals.missed([measured(9.0, "none: for scale")]) == []
+
+    @pytest.mark.parametrize("goal", ["about 3", "nonesuch", "seconds < 3", "<= 3 or so", ""])
+    def test_a_goal_that_nobody_can_judge_is_not_met(self, goal: str) -> None:
+        with pytest.raises(ValueError, match="nobody can judge"):
+            goals.missed([measured(1.0, goal)])
+
+    def test_every_goal_that_is_stored_can_be_judged(self) -> None:
+        goals.missed(json.loads(bench.RESULTS.read_text(encoding="utf-8")))
+
+
+class TestJudge:
+    def test_it_is_zero_if_all_is_well(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert bench.judge([measured(1.0)], [{"work | peer": 1.0}], [measured(1.0)]) == 0
+        assert capsys.readouterr().out == ""
+
+    @pytest.mark.parametrize(("ratio", "said"), [(2.0, "FELL work"), (3.5, "MISSED work")])
+    def test_a_fall_and_a_goal_that_is_missed_are_said_and_fail(
+        self, ratio: float, said: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert bench.judge([measured(ratio)], [{"work | peer": 1.0}], []) == 1
+        assert said in capsys.readouterr().out
+
+    def test_a_row_that_is_no_longer_measured_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert bench.judge([measured(1.0, name="renamed")], [], [measured(1.0), measured(1.0, name="renamed")]) == 0
+        assert capsys.readouterr().out == "MISSING work, beside peer\n"
+
+
+class TestRounds:
+    def test_the_time_is_the_shortest_and_the_memory_the_most(self) -> None:
+        assert scale.quickest_and_largest([(3.0, 10.0), (1.0, 20.0), (2.0, 90.0)]) == (1.0, 90.0)
 
 
 class TestMerged:

@@ -1,17 +1,34 @@
 """A real cluster: what it refuses before the charge, what it gives, and what happens when parts of it die."""
 
+import contextlib
+import re
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from discretion import catalogue, cluster, datasets, doctor, errors, requests, runs, sealing, settings, shelves, tables
+from discretion import (
+    catalogue,
+    cli,
+    cluster,
+    datasets,
+    doctor,
+    errors,
+    memory,
+    requests,
+    runs,
+    sealing,
+    settings,
+    shelves,
+    tables,
+)
 from discretion.learning import learners, sums
 from discretion.learning.curator import Curator
 from discretion.privacy.rho import Rho
-from tests import clusters, services
+from tests import clusters, hungry, services
 from tests.clusters import Cluster
 from tests.dying import Queue
 
@@ -127,28 +144,148 @@ class TestBeforeTheCharge:
         (told,) = [each for each in doctor.examine(found) if each.check == "cluster"]
         assert (told.state, told.words[:10]) == (doctor.OK, "2 machines")
 
-    def test_machines_that_are_not_as_they_must_be(self, places: dict[str, Any], tmp_path: Path) -> None:
-        """No machine, another library, another store, too little memory."""
-        (tmp_path / "other").mkdir()
-        (tmp_path / "other" / "sitecustomize.py").write_text(
-            "import importlib.metadata as found\nasked = found.version\n"
-            "found.version = lambda name: '1.0' if name == 'numpy' else asked(name)\n"
-        )
+    def test_machines_that_are_not_as_they_must_be(
+        self, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No machine, another library, a store that is away, too little memory; and one that is well, of the same."""
         unfit: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
-            "has numpy 1.0": ({}, {"PYTHONPATH": str(tmp_path / "other")}),
-            "cannot read the store": ({"store": f"file://{tmp_path / 'nowhere'}"}, {}),
+            "has numpy 1.0": ({}, other_numpy(tmp_path)),
+            "cannot read the store: The store does not answer": (away(), {}),
             "has 100 MB and needs 257": ({"training_megabytes": 100}, {}),
         }
         with clusters.cluster(tmp_path / "cluster", 0, **places) as made:
-            found = settings.read(services.environment(made.folder, **made.settings))
+            queue = queue_of(tmp_path / "queue", made.settings, monkeypatch)
+            dataset, found, need = folder_of(queue, queue.dataset()), queue.found, 257 * 2**20
+            queue.close()
             with pytest.raises(errors.ClusterUnfit, match="has no machine"):
                 cluster.check(found)
             for count, (words, (changed, environment)) in enumerate(unfit.items(), 1):
                 machine = made.start("work", environment=environment, **changed)
                 made.ready(count)
                 with pytest.raises(errors.ClusterUnfit, match=words):
-                    cluster.check(found, "up_none" if "store" in words else None, 257 * 2**20)
+                    cluster.check(found, dataset, need)
                 clusters.kill(machine)
+            made.start("work", training_megabytes=257)
+            made.ready(len(unfit) + 1)
+            assert cluster.check(found, dataset, need) == "1 machine with 257 MB or more can make sums."
+            with pytest.raises(errors.ClusterUnfit, match="cannot read the store: There is no dataset"):
+                cluster.check(found, "up_none", need)
+
+    def test_a_store_that_a_machine_does_not_reach_is_found_without_any_dataset(
+        self, places: dict[str, Any], tmp_path: Path
+    ) -> None:
+        unreached = {
+            "The store does not answer": away(),
+            "The store's folder is not there": {"store": f"file://{tmp_path / 'nowhere'}"},
+        }
+        with clusters.cluster(tmp_path / "cluster", 1, **places) as made:
+            assert made.check()[0] == 0
+            for count, (words, changed) in enumerate(unreached.items(), 2):
+                machine = made.start("work", **changed)
+                made.ready(count)
+                code, said = made.check()
+                assert code == 2
+                assert words in re.sub(r"\s+", " ", said)
+                clusters.kill(machine)
+                services.wait_until(lambda: made.check()[0] == 0)
+
+    def test_a_host_is_shared_out_among_as_many_machines_as_it_has_processors(self, running: Cluster) -> None:
+        share = memory.machine() // sums.processors() // memory.MEGABYTE
+        assert self.asked(running) == f"2 machines with {share} MB or more can make sums."
+
+
+def other_numpy(folder: Path) -> dict[str, str]:
+    """An environment whose Python says that it has another."""
+    (folder / "other").mkdir()
+    (folder / "other" / "sitecustomize.py").write_text(
+        "import importlib.metadata as found\nasked = found.version\n"
+        "found.version = lambda name: '1.0' if name == 'numpy' else asked(name)\n"
+    )
+    return {"PYTHONPATH": str(folder / "other")}
+
+
+def away() -> dict[str, Any]:
+    """Settings of a store at which nobody listens."""
+    named = f"s3://bucket/prefix?endpoint=http://127.0.0.1:{clusters.free_port()}"
+    return {"store": named, "s3_access_key": "access", "s3_secret_key": "secret"}
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What is wrong: on the side of who trains, or with the machine; and what is said of it."""
+
+    words: str
+    ours: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def trouble(kind: str, folder: Path, need: int) -> Trouble:
+    if kind == "no scheduler":
+        return Trouble("No scheduler answers at", ours={"cluster": f"tls://127.0.0.1:{clusters.free_port()}"})
+    if kind == "a certificate of another authority":
+        return Trouble("do not accept each other's certificates", ours=clusters.certificates(folder / "others"))
+    if kind == "another library":
+        return Trouble("A machine of the cluster has numpy 1.0", environment=other_numpy(folder))
+    if kind == "a store that a machine does not reach":
+        return Trouble("A machine of the cluster cannot read the store: The store does not answer", machine=away())
+    needed = -(-need // memory.MEGABYTE)
+    return Trouble(f"has {needed - 1} MB and needs {needed};", machine={"training_megabytes": needed - 1})
+
+
+class TestUncharged:
+    """What a worker finds out about its cluster costs nothing, and the operator is told which it is."""
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "no scheduler",
+            "a certificate of another authority",
+            "another library",
+            "a store that a machine does not reach",
+            "a megabyte too little of memory",
+        ],
+    )
+    def test_a_training_waits_and_is_not_charged(self, kind: str, places: dict[str, Any], tmp_path: Path) -> None:
+        with clusters.cluster(tmp_path / "cluster", 0, **places) as made, self.queue(made) as queue:
+            training, need = self.training(queue)
+            found = trouble(kind, tmp_path, need)
+            made.start("work", environment=found.environment, **found.machine)
+            made.ready(1)
+            with queue.worker(**(made.settings | found.ours)):
+                services.wait_until(lambda: left_waiting(queue))
+            assert all(found.words in line for line in left_waiting(queue))
+            assert [row.kind for row in queue.rows(tables.ledger, training)] == ["reserve"]
+            assert (queue.row(training).state, queue.row(training).attempts) == (runs.QUEUED, 0)
+
+    def test_with_the_megabyte_it_is_released(self, places: dict[str, Any], tmp_path: Path) -> None:
+        """The control: nothing else was wrong there."""
+        with clusters.cluster(tmp_path / "cluster", 0, **places) as made, self.queue(made) as queue:
+            training, need = self.training(queue)
+            made.start("work", training_megabytes=-(-need // memory.MEGABYTE))
+            made.ready(1)
+            with queue.worker(**made.settings):
+                assert queue.ended(training).state == runs.RELEASED
+            assert left_waiting(queue) == []
+            queue.check_charged_once(training)
+
+    @contextlib.contextmanager
+    def queue(self, made: Cluster) -> Iterator[Queue]:
+        folder = made.folder / "queue"
+        folder.mkdir()
+        queue = Queue(folder, f"sqlite:///{folder / 'discretion.db'}")
+        queue.found = settings.read(queue.environment(**made.settings))
+        yield queue
+        queue.close()
+
+    def training(self, queue: Queue) -> tuple[str, int]:
+        """One that waits, and the bytes that a machine needs for its sums."""
+        dataset = queue.dataset(units=300)
+        return queue.training(dataset), memory.summing(requests_of(queue, dataset))
+
+
+def left_waiting(queue: Queue) -> list[str]:
+    return [line for line in queue.log.splitlines() if "A training is left waiting" in line]
 
 
 class TestAfterTheCharge:
@@ -187,3 +324,19 @@ class TestAfterTheCharge:
         at = time.monotonic()
         clusters.kill(process)
         return at
+
+    def test_a_machine_that_takes_too_much_says_so_and_lives(self, places: dict[str, Any], tmp_path: Path) -> None:
+        with clusters.cluster(tmp_path / "cluster", 0, **places) as made:
+            queue = Queue(tmp_path, f"sqlite:///{tmp_path / 'discretion.db'}")
+            queue.found = settings.read(queue.environment(**made.settings))
+            training = queue.training(queue.dataset(units=20))
+            reserved = cli._RESERVED  # of which `tests.hungry` loads the allocator too early
+            machine = made.start("work", module="tests.hungry", environment=reserved, training_megabytes=hungry.LIMIT)
+            made.ready(1)
+            with queue.worker(**made.settings):
+                failed = queue.ended(training)
+            assert (failed.state, failed.code, failed.attempts) == (runs.FAILED, runs.FAILURE, 1)
+            assert "breaks off because there is too little memory here or on a machine of the cluster" in queue.log
+            assert machine.poll() is None
+            queue.check_charged_once(training)
+            queue.close()

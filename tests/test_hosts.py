@@ -1,6 +1,7 @@
-"""Two hosts and a cable between them; all the races are in `benchmarks/evidence/cluster.py`."""
+"""Two hosts and a cable between them, or three; all the races are in `benchmarks/evidence/cluster.py`."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -29,3 +30,18 @@ class TestRaces:
         found = json.loads(cluster.SUMMARY.read_text(encoding="utf-8"))
         assert {(race["lost"], race["when"]) for race in found} == {(a, b) for a in cluster.WHAT for b in cluster.WHEN}
         assert cluster.holds(found)
+
+
+class TestMachinesThatDoNotReachEachOther:
+    def test_it_is_said_before_the_charge_and_ends_a_sum_after_it(self) -> None:
+        """All the while both reach the scheduler, and the scheduler both."""
+        done = subprocess.run(hosts.command("tests.apart"), capture_output=True, text=True, cwd=hosts.ROOT)
+        assert done.returncode == 0, done.stdout + done.stderr
+        seen = json.loads(done.stdout)
+        assert seen["well"].startswith("2 machines")
+        for words in (seen["closed"], seen["log"]):
+            assert re.search(r"tls://10\.77\.0\.2:\d+ does not reach tls://10\.78\.0\.2:\d+", words)
+            assert re.search(r"tls://10\.78\.0\.2:\d+ does not reach tls://10\.77\.0\.2:\d+", words)
+        assert seen["before"] == ["reserve"]
+        assert "breaks off because the cluster does not answer or has lost a sum" in seen["log"]
+        assert (seen["state"], seen["same_integers"]) == ("released", True)

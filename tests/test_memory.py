@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from benchmarks import stays
 
-from discretion import cli, runs
-from tests import hungry
+from discretion import cli, cluster, datasets, memory, requests, runs, settings
+from discretion.learning import learners
+from discretion.learning.curator import Curator
+from tests import clusters, hungry, services
 from tests.dying import Queue
 
 
@@ -22,6 +25,27 @@ class TestNeed:
         done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
         taken, said = map(int, done.stdout.split())
         assert taken <= said < 3 * taken
+
+
+class TestSumming:
+    @pytest.mark.parametrize("case", ["apvi", "pae"])
+    def test_machines_that_have_no_more_make_the_sums(
+        self, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two of them, of several blocks each, so that they hand each other what they made."""
+        monkeypatch.setattr(datasets, "_BLOCK", 2**20)
+        schema, algorithm, parameters = hungry.CASES[case]
+        stays.store(tmp_path, schema, hungry.STORED)
+        place, rho = stays.place(tmp_path), Fraction(1)
+        request = {"algorithm": algorithm, "privacy": {"rho": "1"}, "parameters": parameters}
+        asked = requests.of(schema, None, hungry.STORED, request)
+        least = {"training_megabytes": -(-memory.summing(asked) // memory.MEGABYTE)}
+        with clusters.cluster(tmp_path / "cluster", 2, store=f"file://{tmp_path / 'datasets'}", **least) as made:
+            found = settings.read(services.environment(tmp_path, **made.settings))
+            with cluster.engine(found, place.name) as engine:
+                assert engine.blocks > 2
+                curator = Curator(datasets.load(place, schema), rho, None, engine.totals)
+                learners.learn(curator, asked.privacy, asked.parameters)
 
 
 class TestTheFence:

@@ -129,6 +129,26 @@ def renamed(folder: Path, **values: Any) -> None:
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | values))
 
 
+class TestLook:
+    def test_a_store_that_holds_nothing_yet_is_well(self, shelf: shelves.Shelf, tmp_path: Path) -> None:
+        (tmp_path / "store").mkdir()
+        shelf.look()
+
+    def test_a_folder_that_is_not_there_is_not_an_empty_one(self, shelf: shelves.Shelf, tmp_path: Path) -> None:
+        with pytest.raises(errors.StorageFailed, match="is not there or cannot be read"):
+            shelf.look()
+        (tmp_path / "store").write_text("a file")
+        with pytest.raises(errors.StorageFailed, match="is not there or cannot be read"):
+            shelf.look()
+
+    def test_nothing_is_written(self, shelf: shelves.Shelf, tmp_path: Path) -> None:
+        """A machine of a cluster may only read."""
+        (tmp_path / "store").mkdir()
+        before = os.stat(tmp_path / "store").st_mtime_ns
+        shelf.look()
+        assert os.stat(tmp_path / "store").st_mtime_ns == before
+
+
 class TestTampering:
     """`there` is the dataset, `other` another one under the same master key."""
 

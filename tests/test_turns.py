@@ -1,5 +1,9 @@
 """Whose turn it is, how many at once, and what does not fit."""
 
+import contextlib
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -61,6 +65,84 @@ class TestTurns:
         assert claim(queue, 1, without=[unfit]) == other
         assert claim(queue, 2, only=other) is None
         assert claim(queue, 3, only=unfit) == unfit
+
+
+@pytest.fixture
+def shared(postgres: str, tmp_path: Path) -> Iterator[Queue]:
+    """On PostgreSQL, where claims do not take turns by themselves."""
+    name = f"turns_{uuid.uuid4().hex}"
+    server = database.engine(postgres)
+    with server.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").execute(sa.text(f"CREATE DATABASE {name}"))
+    server.dispose()
+    made = Queue(tmp_path, sa.make_url(postgres).set(database=name).render_as_string(False))
+    yield made
+    made.close()
+
+
+class TestClaimsAtOnce:
+    """Several workers, none of which has committed its claim when the next one begins. PostgreSQL only: SQLite lets one
+    begin when the other has ended."""
+
+    @contextlib.contextmanager
+    def claiming(self, queue: Queue) -> Iterator[str | None]:
+        """What a worker gets, its transaction open until the block ends. Who had to wait for another would fail."""
+        with database.transaction(queue.engine) as connection:
+            connection.execute(sa.text("SET LOCAL lock_timeout = '5s'"))
+            at = datetime.now(UTC)
+            held = runs.claim(connection, actor="worker", at=at, lease=LEASE)
+            yield None if held is None else held.training
+
+    def test_populations_take_turns(self, shared: Queue) -> None:
+        busy, calm, late = (shared.dataset(units=5) for _ in range(3))
+        many, few = [shared.training(busy) for _ in range(3)], shared.training(calm)
+        last = shared.training(late)
+        with self.claiming(shared) as first, self.claiming(shared) as second, self.claiming(shared) as third:
+            assert [first, second, third] == [many[0], few, last]
+        assert [claim(shared, 1), claim(shared, 2), claim(shared, 3)] == [many[1], many[2], None]
+
+    def test_one_that_is_committed_while_another_looks_counts(
+        self, shared: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The other has seen the queue as it was, and has not said yet what it takes."""
+        busy, calm = (shared.dataset(units=5) for _ in range(2))
+        many, few = [shared.training(busy) for _ in range(2)], shared.training(calm)
+        hold, looks = database.hold, iter((True,))
+
+        def late(connection: sa.Connection, name: str) -> bool:
+            if next(looks, False):
+                shared.change(many[1], started_at=database.stamp(datetime.now(UTC)), state=runs.RUNNING)
+            return hold(connection, name)
+
+        monkeypatch.setattr(database, "hold", late)
+        with self.claiming(shared) as got:
+            assert got == few
+
+    def test_the_only_population_there_is_has_its_next_training_claimed_as_well(self, shared: Queue) -> None:
+        """By a worker that has got so far: the charge itself waits for the first, as it must."""
+        dataset = shared.dataset(units=5)
+        many = [shared.training(dataset) for _ in range(2)]
+        with database.transaction(shared.engine) as one, database.transaction(shared.engine) as two:
+            first, second = (runs._taken(each, datetime.now(UTC), ()) for each in (one, two))
+            assert [first.id, second.id] == many
+
+    def test_workers_that_race_serve_every_population_before_any_twice(self, shared: Queue) -> None:
+        populations = [[shared.training(dataset) for _ in range(3)] for dataset in self.datasets(shared, 8)]
+        owner = {training: index for index, asked in enumerate(populations) for training in asked}
+        with ThreadPoolExecutor(4) as workers:
+            claimed = list(workers.map(lambda _: self.one(shared), range(24)))
+        assert sorted(claimed) == sorted(owner)
+        with shared.engine.connect() as connection:
+            order = sa.select(tables.trainings.c.id).order_by(tables.trainings.c.started_at)
+            served = [owner[name] for name in connection.execute(order).scalars()]
+        # The moments are taken before the claim: as many may have changed places as claim at once.
+        assert all(abs(served[:place].count(each) - place / 8) <= 1 for place in (8, 16) for each in range(8))
+
+    def datasets(self, queue: Queue, many: int) -> list[str]:
+        return [queue.dataset(units=5) for _ in range(many)]
+
+    def one(self, queue: Queue) -> str:
+        return services.wait_until(lambda: claim(queue, 0))
 
 
 def asked(states: int, units: int) -> requests.Asked:

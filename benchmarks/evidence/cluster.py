@@ -34,6 +34,8 @@ _PAUSE: Final = 4.0  # seconds between two sums
 _SLOWLY: Final = 1.0  # seconds that a machine takes over a block
 _PORT: Final = 8786
 _LONG: Final = 600.0
+_SOON: Final = 3.0  # seconds, instead of a minute, that a run waits for a scheduler that never comes back
+TRIES: Final = 10
 
 Race = tuple[str, str]  # what is lost, and when
 _MACHINES: Final = ("a machine here", "a machine there")
@@ -74,8 +76,10 @@ class Stage:
             self.start(part)
 
     @contextlib.contextmanager
-    def worker(self) -> Iterator[None]:
+    def worker(self, what: str) -> Iterator[None]:
         environment = services.environment(self.queue.folder, self.url, **self.cluster.settings) | self.watched
+        if what.endswith("for good"):
+            environment |= {"AWAY": str(_SOON)}
         with (self.folder / "worker.log").open("ab") as log:
             command = [*self.other.prefix, sys.executable, "-m", "tests.summed", "work"]
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -93,16 +97,14 @@ class Stage:
         """One training, and what became of it."""
         for file in ("sums", "reads"):
             (self.folder / file).unlink(missing_ok=True)
-        broken, began = self.log.count("breaks off"), time.monotonic()
+        began = time.monotonic()
         training = self.queue.training(self.dataset)
         machines = {self.parts[part].pid for part in _MACHINES if what == part or what not in _MACHINES}
-        services.wait_until(lambda: self._is_time(when, machines, time.monotonic()), _LONG)
-        lost = time.monotonic()
-        self.lose(what)
-        if what.endswith("for good"):
-            services.wait_until(lambda: self.log.count("breaks off") > broken, _LONG)
-            self._exhaust(training)
-        ended = self.queue.ended(training, _LONG)
+        with self.worker(what):
+            services.wait_until(lambda: self._is_time(when, machines, time.monotonic()), _LONG)
+            lost = time.monotonic()
+            self.lose(what)
+            ended = self.queue.ended(training, _LONG)
         if what.endswith("for good"):
             self.start("the scheduler")
         self.queue.check_charged_once(training)
@@ -114,7 +116,7 @@ class Stage:
             "state": ended.state,
             "code": ended.code,
             "charges": sum(row.kind == "charge" for row in self.queue.rows(tables.ledger, training)),
-            "runs": None if what.endswith("for good") else ended.attempts,  # or set by `_exhaust`
+            "runs": self.log.count(f"Training {training} breaks off") + (ended.state == runs.RELEASED),
             "sums": len({each.number for each in found if each.ended is not None}),
             "broken_off": sum(each.ended is None for each in found),
             "same_integers": clusters.same(found),
@@ -127,11 +129,6 @@ class Stage:
         if when != WHEN[0]:
             return clusters.between(self.folder, at)
         return machines <= clusters.summing(self.folder, at)
-
-    def _exhaust(self, training: str) -> None:
-        """As if it had been tried as often as it may; all ten take as many minutes."""
-        services.wait_until(lambda: self.queue.row(training).lease_until is not None)
-        self.queue.change(training, attempts=10)
 
 
 @contextlib.contextmanager
@@ -158,8 +155,7 @@ def _stage(folder: Path) -> Iterator[Stage]:
             for part in ("the scheduler", *_MACHINES):
                 stage.start(part)
             running.ready(2)
-            with stage.worker():
-                yield stage
+            yield stage
         finally:
             running.stop()
             queue.close()
@@ -191,9 +187,11 @@ def races(wanted: list[Race]) -> list[dict[str, Any]]:
 
 def holds(found: list[dict[str, Any]]) -> bool:
     """For good or not: lost when it was to be, ended, charged once, the same integers; released unless the cluster
-    never came back."""
+    never came back, and then tried as often as it may be."""
     ended = all(race["as_said"] and race["charges"] == 1 and race["same_integers"] for race in found)
-    return ended and all((race["state"] == runs.FAILED) == race["lost"].endswith("for good") for race in found)
+    lost = [race for race in found if race["lost"].endswith("for good")]
+    came_to = all((race["state"] == runs.FAILED) == (race in lost) for race in found)
+    return ended and came_to and all(race["runs"] == TRIES for race in lost)
 
 
 def run(rounds: int, summary: Path | None) -> bool:

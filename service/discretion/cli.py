@@ -25,8 +25,8 @@ _ROOMS: Final = {
     "upkeep": ("doctor", "prune"),
     "paper": ("simulate",),
 }
-# What Arrow's allocator reads when it is loaded: a training's memory is fenced by what it reserves, and of a gigabyte
-# that nobody uses yet nothing shall count.
+# What Arrow's allocator reads when it is loaded: the memory of trainings, and of machines of a cluster, is fenced by
+# what they reserve, and of a gigabyte that nobody uses yet nothing shall count.
 _RESERVED: Final = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
 _HOMES: Final = {command: room for room, commands in _ROOMS.items() for command in commands}
 
@@ -38,7 +38,7 @@ class _Rooms(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _HOMES:
             return None
-        if cmd_name == "work":
+        if cmd_name in ("work", "cluster"):
             os.environ.update(_RESERVED)
         room = importlib.import_module(f"discretion.commands.{_HOMES[cmd_name]}")
         return typer.main.get_group(room.app).commands[cmd_name]

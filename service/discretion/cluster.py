@@ -42,6 +42,10 @@ _LOOK: Final = 1.0
 _EACH: Final = 4  # shares of a machine: one that is lost takes that much less with it
 _ARITY: Final = 2  # sums that become one at a time: as many lie side by side in a machine's memory
 _NO_MACHINES: Final = 60  # seconds that a sum waits for a machine
+_GLANCE: Final = 60.0  # seconds of a sum after which it is seen to that machines still reach each other
+_APART: Final = 3  # times in a row that they do not: the sum is lost
+_LETTER: Final = bytes(2**14)  # more than a packet: a line may lose none but large ones
+_NAMED: Final = 3  # pairs of machines in a sentence
 _MEGABYTE: Final = 2**20
 
 # Of everybody: the same on every machine, whatever a file or the environment says about Dask there.
@@ -105,6 +109,8 @@ class Engine:
         expected = [statistic.partial() for statistic in statistics]
         try:
             made = self._made(whole, sum(each.nbytes for each in expected))
+        except (errors.ClusterUnavailable, MemoryError):  # the latter of a machine that is handed another's part
+            raise
         except _GONE as gone:
             raise errors.ClusterUnavailable("The cluster was lost in the middle of a sum.") from gone
         except Exception as other:  # shares raise nothing: whoever ran them was another program
@@ -141,7 +147,24 @@ class Engine:
                 )
                 for start in range(0, len(level), _ARITY)
             ]
-        return level[0].result()
+        return self._awaited(level[0])
+
+    def _awaited(self, whole: distributed.Future) -> shares.Made:
+        """A sum may take hours and has no deadline. But machines that no longer reach each other would be asked by Dask
+        for each other's parts for ever."""
+        apart = 0
+        while apart < _APART:
+            with contextlib.suppress(TimeoutError):
+                return whole.result(timeout=_GLANCE)
+            apart = apart + 1 if _are_apart(self.client) else 0
+        raise errors.ClusterUnavailable("Machines of the cluster no longer reach each other.")
+
+
+def _are_apart(client: distributed.Client) -> bool:
+    try:
+        return bool(_strangers(client))
+    except _GONE:  # one has just gone, or hangs
+        return True
 
 
 def _failure(code: int) -> Exception:
@@ -223,6 +246,11 @@ def _examined(client: distributed.Client, dataset: str | None, need: int) -> str
     for words in _answer(partial(client.run, shares.why_not, dataset)).values():
         if words is not None:
             raise errors.ClusterUnfit(f"A machine of the cluster cannot read the store: {words}")
+    if strangers := _answer(partial(_strangers, client)):
+        raise errors.ClusterUnfit(
+            f"Machines of the cluster do not reach each other: {_listed(strangers)}; each must reach every other at "
+            "all ports from 1024 on: look for a firewall between them."
+        )
     least = min(machine["memory_limit"] or 0 for machine in machines.values())
     if least < need:
         raise errors.ClusterUnfit(
@@ -235,6 +263,35 @@ def _examined(client: distributed.Client, dataset: str | None, need: int) -> str
 
 def is_quiet() -> bool:
     return all(dask.config.get(name, None) == value for name, value in QUIET.items())
+
+
+def _strangers(client: distributed.Client) -> list[tuple[str, str]]:
+    """Pairs of machines of which the first does not reach the second; all at once, so that it takes no longer where
+    there are many."""
+    machines = list(client.nthreads())
+    found = client.sync(client._run, unreached, machines, callback_timeout=3 * _PATIENCE)  # `run` has no deadline
+    return [(one, other) for one, others in found.items() for other in others]
+
+
+async def unreached(machines: Sequence[str], dask_worker: Any) -> list[str]:
+    """Those that this machine does not reach, by the same lines that partial sums go. A task would do the same, but
+    wait until other trainings' sums are made."""
+
+    async def is_reached(address: str) -> bool:
+        try:
+            await asyncio.wait_for(dask_worker.rpc(address).echo(data=_LETTER), _PATIENCE)
+        except (OSError, TimeoutError):
+            return False
+        return True
+
+    others = [address for address in machines if address != dask_worker.address]
+    reached = await asyncio.gather(*map(is_reached, others))
+    return [address for address, well in zip(others, reached, strict=True) if not well]
+
+
+def _listed(strangers: Sequence[tuple[str, str]]) -> str:
+    named = ", ".join(f"{one} does not reach {other}" for one, other in strangers[:_NAMED])
+    return named if len(strangers) <= _NAMED else f"{named} and {len(strangers) - _NAMED} more"
 
 
 def _answer(ask: Any) -> Any:

@@ -31,6 +31,7 @@ _POOL: Final[dict[str, Any]] = {"pool_size": 15, "max_overflow": 0}
 _READING: Final = "discretion_reading"
 _GLANCING: Final = "discretion_glancing"
 _STARTING: Final = 3141592653  # any number that nobody else locks
+_HELD: Final = 271828182  # and one for names
 # Of what libpq says where it is told no or an address cannot be meant; it gives no code. Everything else may pass: a
 # server that starts, no route, a certificate that has ended.
 _REFUSED: Final = re.compile(
@@ -232,6 +233,14 @@ def one_at_a_time(connection: sa.Connection) -> None:
     """Of several processes that start at once, one prepares the database and the others wait."""
     if connection.dialect.name == "postgresql":  # SQLite's transactions take turns anyway
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_STARTING)))
+
+
+def hold(connection: sa.Connection, name: str) -> bool:
+    """Whether this transaction has a name to itself until it ends; nobody waits for one that another has."""
+    if connection.dialect.name != "postgresql":  # SQLite's transactions take turns anyway
+        return True
+    held = sa.func.pg_try_advisory_xact_lock(_HELD, sa.func.hashtext(name))
+    return bool(connection.execute(sa.select(held)).scalar_one())
 
 
 def check(made: sa.Engine) -> None:

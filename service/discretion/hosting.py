@@ -13,7 +13,7 @@ import logging
 import signal
 import tempfile
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import dask
@@ -32,8 +32,10 @@ def schedule(found: Settings) -> None:
     asyncio.run(_until_told(_schedule(found)))
 
 
-def work(found: Settings, megabytes: int) -> None:
-    asyncio.run(_until_told(_work(found, megabytes)))
+def work(found: Settings, most: int, fence: Callable[[], None]) -> None:
+    """With so many bytes; `fence` lets this process take no more, so that a sum for which they are too few fails by
+    itself, and says so, instead of having the kernel kill whatever it likes on this host."""
+    asyncio.run(_until_told(_work(found, most, fence)))
 
 
 async def _until_told(run: Coroutine[Any, Any, None]) -> None:
@@ -73,9 +75,9 @@ async def _schedule(found: Settings) -> None:
         ) from None
 
 
-async def _work(found: Settings, megabytes: int) -> None:
+async def _work(found: Settings, most: int, fence: Callable[[], None]) -> None:
     _quiet()
-    named, said = cluster.configured(found), False
+    named, said, fenced = cluster.configured(found), False, False
     while True:
         with (
             tempfile.TemporaryDirectory(prefix="discretion-cluster-") as empty,
@@ -84,14 +86,16 @@ async def _work(found: Settings, megabytes: int) -> None:
             async with distributed.Worker(
                 named.address,
                 nthreads=1,
-                memory_limit=megabytes * 2**20,
+                memory_limit=most,
                 security=cluster.security(named),
                 local_directory=empty,
                 death_timeout=_DEATH,
                 dashboard=False,
             ) as machine:
+                if not fenced:  # once, because no limit can be raised; here, where Dask's own threads have their stacks
+                    fence()
                 _log.info("Making sums for %s.", named.address)
-                said = False
+                said, fenced = False, True
                 await machine.finished()
         if not said:
             _log.warning("The scheduler at %s does not answer, or refuses this machine; trying again.", named.address)

@@ -149,12 +149,20 @@ def fence(most: int) -> None:
     and not in use is nobody's loss and comes on top."""
     status = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
     reserved, used = (int(status[name].split()[0]) * 1024 for name in ("VmData", "RssAnon"))
-    resource.setrlimit(resource.RLIMIT_DATA, (most + max(0, reserved - used),) * 2)
+    wanted, (_, before) = most + max(0, reserved - used), resource.getrlimit(resource.RLIMIT_DATA)
+    lower = wanted if before == resource.RLIM_INFINITY else min(wanted, before)  # nobody but root may raise it
+    resource.setrlimit(resource.RLIMIT_DATA, (lower, lower))
 
 
 def limit(found: Settings) -> int:
     """Bytes that one training may take: what is set, or an equal share of the machine."""
     return found.training_megabytes * MEGABYTE or machine() // max(1, found.workers)
+
+
+def cluster_limit(found: Settings) -> int:
+    """Bytes of one `cluster work`: what is set, or an equal share of the host for each of its processors, because as
+    many are to be started. They do not see each other, and too little is said before a charge."""
+    return found.training_megabytes * MEGABYTE or machine() // sums.processors()
 
 
 def processors(found: Settings) -> int:

@@ -62,7 +62,7 @@ def waiting(connection: sa.Connection, *, at: datetime) -> bool:
     return connection.execute(sa.select(sa.exists().where(_claimable(at)))).scalar_one()
 
 
-def _in_turn(at: datetime, without: Collection[str]) -> sa.Select[Any]:
+def _in_turn(at: datetime, without: Collection[str], served_now: Collection[str] = ()) -> sa.Select[Any]:
     """What was charged and left comes first; then the population that was served longest ago, or never, and the oldest
     of its trainings: however many one population asks for, it keeps no other waiting for more than one of them."""
     served = (
@@ -72,15 +72,36 @@ def _in_turn(at: datetime, without: Collection[str]) -> sa.Select[Any]:
         .subquery()
     )
     return (
-        sa.select(trainings)
+        sa.select(trainings, datasets.c.population)
         .join(datasets, datasets.c.id == trainings.c.dataset)
         .join(served, served.c.population == datasets.c.population)
         .where(_claimable(at) & trainings.c.id.not_in(list(without)))
         .order_by(
-            trainings.c.state == QUEUED, sa.func.coalesce(served.c.last, ""), trainings.c.created_at, trainings.c.id
+            trainings.c.state == QUEUED,
+            datasets.c.population.in_(list(served_now)),
+            sa.func.coalesce(served.c.last, ""),
+            trainings.c.created_at,
+            trainings.c.id,
         )
         .limit(1)
     )
+
+
+def _taken(connection: sa.Connection, at: datetime, without: Collection[str]) -> Any:
+    """The row whose turn it is, locked, though others claim at the same time: what they have not committed cannot be
+    seen. So who serves a population holds a lock of it until then, which nobody waits for, and looks again when it has
+    it; a population that another holds is one that has just been served."""
+    ours: set[str] = set()
+    theirs: set[str] = set()
+    while True:
+        found = connection.execute(_locked(_in_turn(at, without, theirs))).one_or_none()
+        if found is None or found.state != QUEUED or found.population in ours | theirs:
+            return found
+        (ours if database.hold(connection, found.population) else theirs).add(found.population)
+
+
+def _locked(turn: sa.Select[Any]) -> sa.Select[Any]:
+    return turn.with_for_update(skip_locked=True, key_share=True, of=trainings)
 
 
 def upcoming(connection: sa.Connection, *, at: datetime, without: Collection[str]) -> Any:
@@ -103,10 +124,10 @@ def claim(
     `fit` raises if this worker could not carry it out, and the ledger it is charged to is checked: then the caller's
     transaction ends, and nothing was spent.
     """
-    turn = _in_turn(at, without)
-    turn = turn if only is None else turn.where(trainings.c.id == only)
-    locked = turn.with_for_update(skip_locked=True, key_share=True, of=trainings)
-    found = connection.execute(locked).one_or_none()
+    if only is None:
+        found = _taken(connection, at, without)
+    else:
+        found = connection.execute(_locked(_in_turn(at, without).where(trainings.c.id == only))).one_or_none()
     if found is None:
         return None
     here = trainings.c.id == found.id

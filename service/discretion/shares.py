@@ -93,10 +93,11 @@ def versions() -> dict[str, str]:
 
 
 def why_not(dataset: str | None) -> str | None:
-    """What keeps this machine from reading a dataset, or from having a store at all, in words without any value."""
+    """What keeps this machine from reading a dataset, or the store at all, in words without any value."""
     try:
         if dataset is None:
             _shelf().master_keys()
+            _shelf().look()
         else:
             datasets.units(_shelf().place(dataset))
     except errors.Refusal as refusal:

@@ -37,6 +37,16 @@ class Shelf:
     def close(self) -> None:
         self.store.close()
 
+    def look(self) -> None:
+        """Refuse if the store does not answer. Nothing is written: who makes sums may only read."""
+        try:
+            if self.store.is_empty() and isinstance(self.store, stores.Folder):
+                next(self.store.root.iterdir(), None)  # or it is empty because it is not there
+        except OSError:
+            raise errors.StorageFailed(
+                "The store's folder is not there or cannot be read; check DISCRETION_STORE, its disk and whose it is."
+            ) from None
+
     def master_keys(self) -> tuple[bytes, ...]:
         """Read anew each time: a key that was added is used by whoever runs."""
         return () if self.key_file is None else sealing.master_keys(self.key_file)

@@ -22,10 +22,11 @@ def schedule() -> None:
 
 @cluster_app.command("work")
 def work() -> None:
-    """Make sums for the scheduler, one at a time; start as many as a host has processors."""
+    """Make sums for the scheduler, one at a time; start as many as a host has processors, which share its memory."""
     with terminal.told():
         found = _begun("cluster work")
-        _hosting().work(found, memory.limit(found) // memory.MEGABYTE)
+        most = memory.cluster_limit(found)
+        _hosting().work(found, most, lambda: memory.fence(most))
 
 
 @cluster_app.command("check")
