@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.evidence import asked
+from benchmarks.evidence import asked, patients
 from benchmarks.evidence.asked import Asked
+from benchmarks.evidence.patients import Patient
 from discretion.learning import (
     apvi,
     apvi_stationary,
@@ -37,7 +38,7 @@ from discretion.learning.curator import Concentrated, Curator, Pure, Query, Shar
 from discretion.learning.learners import Parameters
 from discretion.learning.rewards import Known
 from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema, Vector
-from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Trajectories
+from discretion.learning.trajectories import Trajectories
 from discretion.privacy import events
 
 SUMMARY = Path(__file__).with_suffix(".json")
@@ -104,86 +105,12 @@ class Case:
         return asked.of(self.schema, self.units, self.privacy, self.parameters)
 
 
-@dataclass(frozen=True, eq=False)
-class Patient:
-    """Everything recorded about one unit, a column for each trajectory."""
-
-    states: Any  # (H, m) or (H, m, p)
-    actions: IntArray  # (H, m)
-    rewards: Any  # (H, m)
-    lengths: IntArray  # (m,)
-    endings: IntArray  # (m,)
-    final: Any  # (m,) or (m, p)
-
-
-def _states(schema: Schema, draw: np.random.Generator, size: tuple[int, ...]) -> Any:
-    if isinstance(schema.states, Discrete):
-        return draw.integers(0, schema.states.count, size)
-    vector = schema.states
-    spread = draw.random((*size, len(vector.columns)))
-    corners = np.where(draw.random() < 0.5, np.rint(spread), spread)
-    return vector.low + corners * (vector.high - vector.low)
-
-
-def patient(schema: Schema, draw: np.random.Generator) -> Patient:
-    """Anybody: often somebody who never changes, or whose rewards are all at one end."""
-    horizon, many = schema.horizon, int(draw.integers(1, schema.per_unit + 1))
-    states = _states(schema, draw, (horizon, many))
-    if draw.random() < 0.3:
-        states = np.broadcast_to(states[:1], states.shape).copy()
-    actions = draw.integers(0, schema.actions, (horizon, many))
-    if draw.random() < 0.3:
-        actions = np.broadcast_to(actions[:1], actions.shape).copy()
-    low, high = schema.reward
-    rewards = low + (high - low) * draw.random((horizon, many))
-    if draw.random() < 0.6:
-        rewards = np.where(draw.random((horizon, many)) < draw.choice([0.0, 0.5, 1.0]), low, high)
-    full = draw.random() < 0.5
-    lengths = np.full(many, horizon) if full else draw.integers(1, horizon + 1, many)
-    endings = draw.choice([ENDED, CUT_BEFORE, CUT], many)
-    return Patient(states, actions, rewards, lengths, endings, _states(schema, draw, (many,)))
-
-
-def _telling(schema: Schema, draw: np.random.Generator) -> Patient:
-    """Somebody who stays where one action pays, more in the first places than in others, so that there is more to gain:
-    whoever moves between them changes what can be gained by more than those who stay."""
-    found = patient(schema, draw)
-    states, (low, high) = np.broadcast_to(found.states[:1], found.states.shape), schema.reward
-    pays = (found.actions == 0) * (1 - states / (schema.count - 1))
-    endings = np.full_like(found.endings, CUT_BEFORE)
-    return replace(found, states=states, rewards=low + (high - low) * pays, endings=endings, final=states[0])
-
-
-def changed(found: Patient, schema: Schema, draw: np.random.Generator) -> Patient:
-    """The same with some of it taken from somebody else with as many trajectories."""
-    other = patient(schema, draw)
-    while len(other.lengths) != len(found.lengths):
-        other = patient(schema, draw)
-    parts = {}
-    for name in ("states", "actions", "rewards", "lengths", "endings", "final"):
-        mine, theirs = getattr(found, name), getattr(other, name)
-        shape = mine.shape if name != "states" and name != "final" else mine.shape[: 2 if name == "states" else 1]
-        mask = draw.random(shape) < draw.choice([0.0, 0.1, 0.5])
-        parts[name] = np.where(mask.reshape(mask.shape + (1,) * (mine.ndim - mask.ndim)), theirs, mine)
-    return Patient(**parts)
-
-
-def dataset(schema: Schema, patients: Sequence[Patient], count: int) -> Trajectories:
-    def beside(name: str, axis: int) -> Any:
-        return np.concatenate([getattr(one, name) for one in patients], axis=axis)
-
-    units = np.repeat(np.arange(len(patients)), [len(one.lengths) for one in patients])
-    steps = {name: beside(name, 1) for name in ("states", "actions", "rewards")}
-    rest = {name: beside(name, 0) for name in ("lengths", "endings", "final")}
-    return Trajectories(schema, count, [Block(units=units, **steps, **rest)])
-
-
 def costs(
     case: Case, rest: Sequence[Patient], one: Patient, others: Sequence[Patient]
 ) -> tuple[FloatArray, dict[str, Move]]:
     """The share of the claim that replacing `one` by each of the others uses up, along one transcript."""
-    patients = ([who, *rest] if case.first else [*rest, who] for who in (one, *others))
-    mine, *theirs = (dataset(case.schema, each, case.units) for each in patients)
+    groups = ([who, *rest] if case.first else [*rest, who] for who in (one, *others))
+    mine, *theirs = (patients.dataset(case.schema, each, case.units) for each in groups)
     whole = case.privacy.epsilon**2 / 2 if isinstance(case.privacy, Pure) else case.privacy.rho
     curator = Watched(mine, theirs, Fraction(whole))
     with np.errstate(all="ignore"):
@@ -223,16 +150,18 @@ def worst(case: Case, pairs: int) -> tuple[float, dict[str, Move]]:
     """The largest share over that many pairs, and the farthest move of each statistic. A third of the pairs is random,
     a third climbs from the worst pair so far, and a third from the worst of some statistic."""
     draw = np.random.default_rng([4, zlib.crc32(case.name.encode())])
-    rest = [patient(case.schema, draw) for _ in range(_OTHERS)]
-    rest += [_telling(case.schema, draw) for _ in range(case.telling)]
+    rest = [patients.patient(case.schema, draw) for _ in range(_OTHERS)]
+    rest += [patients.telling(case.schema, draw) for _ in range(case.telling)]
     farthest: dict[str, Move] = {}
-    best, pairs_of = -1.0, {"": (patient(case.schema, draw), patient(case.schema, draw))}
+    best, pairs_of = -1.0, {"": (patients.patient(case.schema, draw), patients.patient(case.schema, draw))}
     for number in range(max(1, pairs // _AT_ONCE)):
         fresh = number % 3 == 0
         chosen = pairs_of[draw.choice(list(pairs_of)) if number % 3 == 1 else ""]
-        one = patient(case.schema, draw) if fresh else changed(chosen[0], case.schema, draw)
+        one = patients.patient(case.schema, draw) if fresh else patients.changed(chosen[0], case.schema, draw)
         others = [
-            patient(case.schema, draw) if fresh or not index % 4 else changed(chosen[1], case.schema, draw)
+            patients.patient(case.schema, draw)
+            if fresh or not index % 4
+            else patients.changed(chosen[1], case.schema, draw)
             for index in range(_AT_ONCE)
         ]
         shares, moves = costs(case, rest, one, others)
@@ -252,6 +181,9 @@ _RHO: Final = Concentrated(Fraction(1))
 _PLENTY: Final = Concentrated(Fraction(100))  # little noise, so that a learner gets past its thresholds
 _PURE, _PURE_PLENTY = Pure(Fraction(1)), Pure(Fraction(100))
 _LINE: Final = Vector(("x", "y"), ((-1.0, 1.0), (0.0, 10.0)))
+_GAPPY: Final = replace(_LINE, missing=("y",))
+_MANY: Final = 100  # units, enough for DP-VAPVI to learn from at ρ = 1
+_USUAL: Final = maps.usual(_LINE, 2, _MANY, _RHO.rho)  # made orthogonal
 _PLACES: Final = Schema(4, Discrete(3), 2, (-1.0, 2.0), per_unit=2)
 _BOUNDED: Final = Schema(4, Discrete(3), 2, (0.0, 1.0), total=(0.0, 1.0))
 _ONE_SIGN: Final = Schema(4, Discrete(3), 2, (0.0, 1.0), per_unit=2)  # its sums by first visits are centred
@@ -264,7 +196,7 @@ _ARRIVING: Final = Known(np.array([2.0, -1.0, 0.5, 1.0]))
 
 def cases() -> list[Case]:
     """Every learner, with its modes."""
-    return [*_counting(), *_regressing(), *_regressing_apart(), *pooling()]
+    return [*_counting(), *_regressing(), *_regressing_apart(), *_pooling_otherwise(), *pooling()]
 
 
 def _counting() -> list[Case]:
@@ -282,6 +214,7 @@ def _counting() -> list[Case]:
         Case("DP-APVI, first visits, by action", _PLACES, _PLENTY, apvi_stationary.Parameters(reward_on="action")),
         Case("DP-APVI, first visits, by arrival", _PLACES, _PLENTY, apvi_stationary.Parameters(reward_on="arrival")),
         Case("DP-APVI, first visits, known rewards", _PLACES, _PLENTY, apvi_stationary.Parameters(reward=_ARRIVING)),
+        Case("DP-PAE, what is usually done", _PLACES, Concentrated(Fraction(1, 1000)), pae.Parameters()),
         Case("DP-PAE, little budget", _PLACES, Concentrated(Fraction(1, 100)), pae.Parameters()),
         Case("DP-PAE, known rewards", _PLACES, _PLENTY, pae.Parameters(reward=_KNOWN)),
         Case("DP-PAE, known rewards on arrival", _PLACES, _PLENTY, pae.Parameters(reward=_ARRIVING)),
@@ -299,10 +232,6 @@ def _regressing() -> list[Case]:
         Case("DP-VAPVI, blocks, tight", _PLANE, _RHO, vapvi.Parameters(blocks)),
         Case("DP-VAPVI, blocks, variance", _PLANE, _RHO, vapvi.Parameters(blocks, variance="estimated")),
         Case("DP-VAPVI, blocks, paper", _PLANE, _RHO, vapvi.Parameters(blocks, calibration="paper")),
-        Case("DP-VAPVI, pooled, two groups", _PLANE, _RHO, vapvi_stationary.Parameters(blocks, time_groups=2)),
-        Case("DP-VAPVI, pooled, where patients are", _PLANE, _RHO, vapvi_stationary.Parameters(blocks, parts=8)),
-        Case("DP-VAPVI, pooled, columns", _PLANE, _RHO, vapvi_stationary.Parameters(blocks)),
-        Case("DP-VAPVI, pooled, many patients", _PLANE, _RHO, vapvi_stationary.Parameters(blocks), units=100),
     ]
 
 
@@ -322,24 +251,42 @@ def _regressing_apart() -> list[Case]:
     ]
 
 
+def _pooling_otherwise() -> list[Case]:
+    """As many patients as it takes to learn anything, but where it says that they are too few."""
+    whitened, gappy = vapvi_stationary.Parameters(_USUAL), maps.usual(_GAPPY, 2, _MANY, _RHO.rho)
+    columns, groups = (
+        replace(whitened, features=maps.Blocks(_LINE, 2, ("1", "x", "y"))),
+        replace(whitened, time_groups=2),
+    )
+    near, gaps = replace(whitened, parts=8), replace(_PLANE, states=_GAPPY)
+    return [
+        Case("DP-VAPVI, pooled, too few patients", _PLANE, _RHO, whitened),
+        Case("DP-VAPVI, pooled, columns", _PLANE, _RHO, columns, units=_MANY),
+        Case("DP-VAPVI, pooled, two groups", _PLANE, _RHO, groups, units=_MANY),
+        Case("DP-VAPVI, pooled, where patients are", _PLANE, _PLENTY, near, units=20, telling=10),
+        Case("DP-VAPVI, pooled, outcomes, two groups", _PLANE_ONCE, _RHO, groups, units=_MANY),
+        Case("DP-VAPVI, pooled, missing values", gaps, _RHO, vapvi_stationary.Parameters(gappy), units=_MANY),
+        Case("DP-FQE, vector states, missing values", gaps, _RHO, fqe.Parameters(features=gappy, time_groups=2)),
+    ]
+
+
 def pooling() -> list[Case]:
     """The learners whose statistics are of whole patients, and so have no worst neighbours that are easily written."""
-    usual = maps.usual(_LINE, 2, 1000, Fraction(1))
     return [
         Case("DP-VAPVI, table, tight", _PLACES, _RHO, vapvi.Parameters(_TABLE)),
-        Case("DP-VAPVI, pooled", _PLANE, _RHO, vapvi_stationary.Parameters(usual)),
+        Case("DP-VAPVI, pooled", _PLANE, _RHO, vapvi_stationary.Parameters(_USUAL), units=_MANY),
         Case("DP-APVI, first visits, bounded return", _BOUNDED, _PLENTY, apvi_stationary.Parameters()),
         Case("DP-PAE", _PLACES, _PLENTY, pae.Parameters()),
         Case("DP-PAE, bounded return", _BOUNDED, _PLENTY, pae.Parameters()),
         Case("DP-PAE, many patients", _PLACES, _PLENTY, pae.Parameters(), units=100, telling=40),
         Case("DP-FQE, by rounds", _PLACES, _RHO, fqe.Parameters(way="rounds")),
         Case("DP-FQE, by a table", _PLACES, _PLENTY, fqe.Parameters(way="table"), units=100),
-        Case("DP-FQE, vector states", _PLANE, _RHO, fqe.Parameters(features=usual, time_groups=2)),
+        Case("DP-FQE, vector states", _PLANE, _RHO, fqe.Parameters(features=_USUAL, time_groups=2)),
         Case("DP-FQE, vector states, columns", _PLANE, _PLENTY, fqe.Parameters(time_groups=2)),
         Case("DP-FQE, outcomes, by rounds", _PLACES_ONCE, _RHO, fqe.Parameters(way="rounds")),
         Case("DP-FQE, outcomes, by a table", _PLACES_ONCE, _PLENTY, fqe.Parameters(way="table"), units=100),
-        Case("DP-FQE, outcomes, vector states", _PLANE_ONCE, _RHO, fqe.Parameters(features=usual, time_groups=2)),
-        Case("DP-VAPVI, pooled, outcomes", _PLANE_ONCE, _RHO, vapvi_stationary.Parameters(usual)),
+        Case("DP-FQE, outcomes, vector states", _PLANE_ONCE, _RHO, fqe.Parameters(features=_USUAL, time_groups=2)),
+        Case("DP-VAPVI, pooled, outcomes", _PLANE_ONCE, _RHO, vapvi_stationary.Parameters(_USUAL), units=_MANY),
     ]
 
 
