@@ -87,8 +87,8 @@ class TestNeighbours:
         for name in ("DP-VAPVI, pooled, missing values", "DP-FQE, by rounds", "DP-APVI, first visits"):
             case, draw = _case(name), np.random.default_rng(0)
             one, *rest = (patients.patient(case.schema, draw) for _ in range(4))
-            shares, _ = neighbours.costs(case, rest, one, [one])
-            assert shares.tolist() == [0.0]
+            shares, _ = neighbours.costs(case, rest, [one], [one])
+            assert shares.tolist() == [[0.0]]
 
     def test_the_pooled_learner_is_searched_where_it_learns_and_where_it_only_copies(self) -> None:
         found = [case for case in neighbours.cases() if isinstance(case.parameters, vapvi_stationary.Parameters)]
