@@ -3,8 +3,8 @@
 A training is run on one dataset; each statistic, with everything in it that was released before, is also summed over a
 neighbour in which one patient was replaced. Along the transcript Σ ‖Δ‖²/2σ² must never exceed the ρ that was claimed
 (for pure noise: Σ ‖Δ‖₁/b the ε). Noise reaches everywhere, so a transcript that one dataset made could have been any
-other's: it is held against some patients on either side, and each of one side with each of the other is a pair. They are
-random, built to hurt, or the worst so far, changed a little.
+other's: it is held against some patients on either side, and each of one side with each of the other is a pair. Pairs
+are random, built to hurt, or the worst so far, changed a little.
 """
 
 import json

@@ -72,7 +72,7 @@ class Parameters:
     e: float | None = None
     delta: float = DELTA
     reward: rewards.Known | None = None
-    shares: tuple[int, ...] | None = None  # of covariance, square, mean (1 each if variances are), gram, target; tight only
+    shares: tuple[int, ...] | None = None  # of covariance, square, mean, gram, target; tight only
 
     def __post_init__(self) -> None:
         checks.choice(self.calibration, "calibration", "paper", "tight")
