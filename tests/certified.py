@@ -109,7 +109,7 @@ CASES: dict[str, Callable[[], Made]] = {
         id=None,
     ),
     "derived": derived,
-    "table": lambda: regressed(phi(), shares=(1, 2, 3, 4, 5)),
+    "table": lambda: regressed(phi(), shares=(1, 1, 1, 4, 5)),
     "paper": lambda: regressed(phi(), calibration="paper"),
     "paper, counts": lambda: trained(discrete(), RHO, apvi.Parameters(calibration="paper")),
     "blocks": lambda: regressed(maps.Blocks(PLANE, 2, ("1", "y", "x")), d=1.5),

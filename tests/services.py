@@ -193,6 +193,11 @@ def grant(custodian: Client, dataset: str, analyst: Client, rho: str = "100") ->
     return str(answer.json()["id"])
 
 
+def remaining(client: Client, dataset: str) -> str:
+    """What is neither charged nor reserved: it stays the same while what was asked before is carried out."""
+    return str(client.get(f"/v1/datasets/{dataset}/budget").json()["remaining"])
+
+
 def submit(analyst: Client, dataset: str, key: str = "1", body: dict[str, Any] = APVI) -> httpx.Response:
     return analyst.post("/v1/trainings", json={"dataset": dataset} | body, headers={"Idempotency-Key": key})
 

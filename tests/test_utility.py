@@ -32,6 +32,14 @@ class TestPromises:
     def test_a_loss_within_three_errors_is_chance(self) -> None:
         assert promises.check(_rows({0.1: [0.5, 0.6, 0.7], 1.0: [0.7, 0.4, 0.6]}, [0.4, 0.5, 0.6])) == []
 
+    def test_a_loss_that_passes_one_of_two_limits_is_told_by_the_strict_reading_alone(self) -> None:
+        alike, apart = {0.1: [0.5, 0.6, 0.7], 1.0: [0.499, 0.599, 0.699]}, {0.1: [0.5, 0.6, 0.7], 1.0: [0.7, 0.4, 0.6]}
+        for values in (alike, apart):
+            assert promises.check(_rows(values, [0.4, 0.5, 0.6])) == []
+            (told,) = promises.strictly(_rows(values, [0.4, 0.5, 0.6]))
+            assert told.startswith("clinic at 10: auto loses 0.0")
+        assert promises.strictly(_rows({0.1: [0.5, 0.6, 0.7], 1.0: [0.6, 0.7, 0.8]}, [0.4, 0.5, 0.6])) == []
+
 
 class TestGoals:
     @pytest.mark.parametrize(

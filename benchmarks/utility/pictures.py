@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.utility import coverage, served, study
+from benchmarks.utility import coverage, promises, served, study
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "utility.md"
 FIGURES: Final = PAGE.parent / "figures" / "utility"
@@ -51,6 +51,10 @@ def filled(page: str, found: Measured) -> str:
         name = mark["name"]
         if name == "promises":
             made = _promised(found.promised)
+        elif name == "copying, single runs":
+            made = _single(found.promised)
+        elif name == "budget, read strictly":
+            made = _strictly(found.studied)
         elif name == "coverage":
             made = _covered(found.covered)
         elif name == "glucose, against itself":
@@ -101,8 +105,34 @@ def _promised(rows: Sequence[Document]) -> str:
     lines = [["problem", "n", "ρ", "promised", "measured", "runs", ""]]
     for row in rows:
         kept = "held" if row["held"] else "**broken**"
-        lines.append([row["problem"], _count(row["size"]), row["rho"], row["goal"], _cell(row), str(row["runs"]), kept])
+        size, goal = _count(row["size"]), _goal(row)
+        lines.append([row["problem"], size, row["rho"], goal, _cell(row), str(row["runs"]), kept])
     return _markdown(lines)
+
+
+def _goal(row: Document) -> str:
+    """What is promised of a mean says so."""
+    averaged = row["values"] and not row["goal"].startswith("below")
+    return f"{row['goal']} on average" if averaged else str(row["goal"])
+
+
+def _single(rows: Sequence[Document]) -> str:
+    """How many runs are below copying by more than their mean may be."""
+    below, runs, told = 0, 0, []
+    for row in rows:
+        if row["problem"].endswith(served.COPYING):
+            here = sum(value < -promises.FLOOR for value in row["values"])
+            below, runs = below + here, runs + len(row["values"])
+            name = f"{row['problem'].split(':')[0]} with {_count(row['size'])}"
+            told += (
+                [f"{here} of {len(row['values'])} on {name} (the worst by {-min(row['values']):.3f})"] if here else []
+            )
+    return f"Of {runs} single runs, {below} were below copying by more than {promises.FLOOR:g}: {'; '.join(told)}."
+
+
+def _strictly(rows: list[Document]) -> str:
+    flagged = promises.strictly(rows)
+    return f"By one of the limits alone: {'; '.join(flagged)}." if flagged else "No step passes either limit."
 
 
 def _covered(rows: Sequence[Document]) -> str:

@@ -107,7 +107,9 @@ class TestAnEvaluation:
         ],
     )
     def test_a_bad_body_is_refused_before_any_charge(self, change: dict[str, Any], hospital: Hospital) -> None:
+        before = services.remaining(hospital.analyst, hospital.own.dataset)
         assert judge(hospital, f"bad {change}", **change).status_code == 422
+        assert services.remaining(hospital.analyst, hospital.own.dataset) == before
 
     def test_needs_a_policy_of_ones_own(self, hospital: Hospital) -> None:
         assert judge(hospital, "foreign", policy=hospital.foreign.policy).status_code == 404

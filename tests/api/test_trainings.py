@@ -54,6 +54,44 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
+def linear(*terms: Any, **parameters: Any) -> dict[str, Any]:
+    """A training of vector states with these terms."""
+    features = {"kind": "blocks", "terms": list(terms)}
+    return training(algorithm="dp-vapvi", parameters={"features": features} | parameters)
+
+
+def table(*states: Any) -> dict[str, Any]:  # of each state: of each action, features
+    """A training of discrete states with a feature table."""
+    return training(algorithm="dp-vapvi", parameters={"features": {"kind": "table", "values": list(states)}})
+
+
+PLAIN = [[[0.6, 0.0], [0.0, 0.6]]] * 3  # features of three states
+# Maps that are read, and refused for what they say; with some of what is said about them.
+WRONG_TERMS: list[tuple[dict[str, Any], str]] = [
+    (linear("1", {"hinge": "lactate", "at": 31, "side": "above"}), "strictly inside its bounds 0 to 30"),
+    (linear("1", {"hinge": "lactate", "at": -4, "side": "below"}), "strictly inside its bounds 0 to 30"),
+    (linear("1", {"hinge": "lactate", "at": 30, "side": "above"}), "strictly inside its bounds"),  # would divide by 0
+    (linear("1", {"bin": "age", "from": 130, "to": 140}), "some of its bounds 0 to 120"),
+    (linear("1", {"bin": "age", "from": 60, "to": 40}), "some of its bounds 0 to 120"),
+    (linear("1", {"cosine": {"age": 1e6}}), "1000 turns at most"),
+    (linear("1", {"cosine": {"age": 1e-9}}), "at least within their bounds"),
+    (linear("1", {"product": [{"bin": "age", "to": 20}, {"bin": "age", "from": 40}]}), "where it is not zero"),
+    (linear("1"), "Every state has the same features"),
+    (linear("1", dynamics="stationary"), "Every state has the same features"),
+    (linear({"product": [{"bin": "age", "to": 1e-3}, {"bin": "lactate", "to": 1e-3}]}), "zero nearly everywhere"),
+    (linear("age", "age"), "each of them once"),
+    (linear("1", "sofa"), "'sofa'"),
+    (linear(), "Blocks need terms"),
+]
+WRONG_TABLES: list[tuple[dict[str, Any], str]] = [
+    (table(*PLAIN, [[0.8, 0.8], [0.0, 0.5]]), "state 3, action 0 have norm 1.13137"),
+    (table(*PLAIN, [[0.0, 0.5], [0.0, -7]]), "state 3, action 1 have norm 7"),
+    (table(*PLAIN), "needs as many discrete states"),
+    (table(*[[[0.5, 0.5]] * 2] * 4), "Every state and action has the same features"),
+    (table(*PLAIN, [[0.1, 0.2], [0.1]]), "values"),
+]
+
+
 class TestAPlan:
     def test_says_what_a_training_would_do_and_cost(self, hospital: Hospital) -> None:
         plan = hospital.analyst.post("/v1/plans", json=training(dataset=hospital.linear.dataset) | VAPVI).json()
@@ -118,7 +156,10 @@ class TestAPlan:
         shown = {line["delta"]: line["epsilon"] for line in plan["epsilon"]}
         assert 3.99 < shown[1e-6] <= 4
 
-    def test_is_for_the_same_bodies_as_a_training(self, hospital: Hospital) -> None:
+    def test_is_for_the_same_bodies_as_a_training_and_a_wrong_one_is_refused_before_any_charge(
+        self, hospital: Hospital
+    ) -> None:
+        before = services.remaining(hospital.analyst, hospital.own.dataset)
         for number, body in enumerate(WRONG):
             whole = {"dataset": hospital.own.dataset} | body
             plan = hospital.analyst.post("/v1/plans", json=whole)
@@ -126,6 +167,17 @@ class TestAPlan:
             assert plan.status_code == 422, (whole, plan.text)
             assert plan.headers["content-type"] == "application/problem+json"
             assert plan.content == asked.content
+        assert services.remaining(hospital.analyst, hospital.own.dataset) == before
+
+    def test_with_a_map_that_cannot_be_meant_is_refused_before_any_charge(self, hospital: Hospital) -> None:
+        for dataset, wrong in ((hospital.linear.dataset, WRONG_TERMS), (hospital.own.dataset, WRONG_TABLES)):
+            before = services.remaining(hospital.analyst, dataset)
+            for number, (body, said) in enumerate(wrong):
+                plan = hospital.analyst.post("/v1/plans", json=body | {"dataset": dataset})
+                asked = services.submit(hospital.analyst, dataset, f"map {number}", body)
+                assert (plan.status_code, said in plan.json()["detail"]) == (422, True), (body, plan.text)
+                assert plan.content == asked.content
+            assert services.remaining(hospital.analyst, dataset) == before
 
     def test_of_an_empty_dataset_is_refused(self, hospital: Hospital) -> None:
         empty = services.new_dataset(hospital.custodian)

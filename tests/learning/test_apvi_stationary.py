@@ -339,6 +339,11 @@ class TestParameters:
         with pytest.raises(errors.InvalidParameter, match=r"^reward_on must be"):
             Parameters(reward_on=value)
 
+    @pytest.mark.parametrize("estimating", [{"reward_on": "action"}, {"reward_on": "arrival"}, {"reward_pessimism": 2}])
+    def test_rewards_that_are_known_and_estimated_are_refused(self, estimating: dict[str, Any]) -> None:
+        with pytest.raises(errors.InvalidParameter, match="these are known"):
+            Parameters(reward=rewards.Known(np.zeros((3, 2))), **estimating)
+
     @pytest.mark.parametrize("shares", [(1, 1), (0, 1, 1), (1, 1.5, 1), (True, 1, 1)])
     def test_shares_that_are_not_three_whole_numbers_are_refused(self, shares: Any) -> None:
         with pytest.raises(errors.InvalidParameter, match=r"shares .* visits, transitions, rewards"):

@@ -1,17 +1,19 @@
 """What a plan expects before anything is paid: public arithmetic, and honest about small populations."""
 
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from discretion import errors
-from discretion.learning import apvi, apvi_stationary, forecast, pae, pae_prospects, policy, rewards
+from discretion.learning import apvi, apvi_stationary, forecast, forms, pae, pae_prospects, policy, rewards
 from discretion.learning.curator import Concentrated
-from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.schemas import Discrete, FloatArray, Schema, Vector
 
 SCHEMA = Schema(4, Discrete(3), 2)
 RHO = Concentrated(Fraction(1))
@@ -170,6 +172,51 @@ class TestWarnings:
         schema = Schema(4, Discrete(3), 2, outcome=outcome)
         found = forecast.forecast(schema, 10**6, RHO, parameters, forecast.visiting_of(None, schema, parameters))
         assert any("use auto or dp-pae" in text for text in found.warnings) == told
+
+    @pytest.mark.parametrize("dynamics", ["per_step", "stationary"])
+    def test_more_features_than_the_budget_can_carry_are_told_how_many_it_can(self, dynamics: str) -> None:
+        ages = [{"hinge": "age", "at": at / 2, "side": "above"} for at in range(1, 149)]
+        expected = partial(self._of_terms, dynamics, 20_000, Concentrated(Fraction(1, 100)))
+        found = expected(["1", "age", *ages])
+        assert found.learned_share == 0.0
+        said = re.search(r"or fewer features \(about ([0-9]+) of them can be carried, not 150\)", found.warnings[0])
+        assert said is not None
+        most = int(said[1])
+        assert expected(["1", "age", *ages[: most // 2 - 2]]).learned_share > 0
+        assert expected(["1", "age", *ages[: 2 * most]]).learned_share == 0
+
+    def test_where_hardly_any_can_be_carried_there_are_too_many(self) -> None:
+        found = self._of_terms("per_step", 20, Concentrated(Fraction(1, 100)), ["1", "age"])
+        assert "fewer features (these are too many)" in found.warnings[0]
+
+    @staticmethod
+    def _of_terms(dynamics: str, units: int, privacy: Concentrated, terms: list[Any]) -> forecast.Forecast:
+        schema = Schema(4, Vector(("age",), ((0.0, 100.0),)), 2)
+        document = {"features": {"kind": "blocks", "terms": terms}, "dynamics": dynamics}
+        parameters = forms.read("dp-vapvi", document, schema)
+        return forecast.forecast(schema, units, privacy, parameters, forecast.visiting_of(None, schema, parameters))
+
+    @pytest.mark.parametrize("calibration", ["tight", "paper"])
+    @pytest.mark.parametrize(
+        ("value", "told"), [(0.0, "always zero, and so of no use"), (0.3, "the same for every state and action")]
+    )
+    def test_a_coordinate_that_tells_nothing_apart_is_named(self, value: float, told: str, calibration: str) -> None:
+        values = np.random.default_rng(0).uniform(-0.2, 0.2, (3, 2, 9))
+        assert not any("Coordinates" in one for one in self._of_table(values, calibration))
+        values[:, :, 1] = value
+        (found,) = (one for one in self._of_table(values, calibration) if "Coordinates" in one)
+        assert told in found
+        assert ": 1. Leave them out" in found
+        values[:, :, 2:] = value
+        (found,) = (one for one in self._of_table(values, calibration) if "Coordinates" in one)
+        assert ": 1, 2, 3, 4, 5 and 3 more. Leave" in found
+
+    @staticmethod
+    def _of_table(values: FloatArray, calibration: str) -> tuple[str, ...]:
+        document = {"calibration": calibration, "features": {"kind": "table", "values": values.tolist()}}
+        parameters = forms.read("dp-vapvi", document, SCHEMA)
+        visiting = forecast.visiting_of(None, SCHEMA, parameters)
+        return forecast.forecast(SCHEMA, 100, RHO, parameters, visiting).warnings
 
     def test_there_is_nothing_to_say_where_all_is_well(self) -> None:
         assert of(10**6).warnings == ()

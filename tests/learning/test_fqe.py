@@ -350,6 +350,15 @@ class TestCheck:
         with pytest.raises(errors.InvalidParameter):
             fqe.Parameters(**wrong)
 
+    @pytest.mark.parametrize("rounds", [{"value_rounds": 6}, {"occupancy_rounds": 6}])
+    def test_rounds_of_an_evaluation_by_a_table_are_refused(self, rounds: dict[str, int]) -> None:
+        schema = world().schema
+        with pytest.raises(errors.InvalidParameter, match="of way 'rounds'"):
+            fqe.check(schema, fqe.Parameters(way="table", **rounds))  # type: ignore[arg-type]
+        assert fqe.resolved(schema, 10**9, ONE, fqe.Parameters()).way == "table"
+        with pytest.raises(errors.InvalidParameter, match="of way 'rounds'"):
+            evaluators.mechanisms(schema, 10**9, ONE, fqe.Parameters(**rounds))  # type: ignore[arg-type]
+
 
 class TestDocument:
     def test_it_says_the_same_as_the_evaluation(self) -> None:

@@ -357,6 +357,8 @@ class TestParameters:
             ({"shares": (1, 1)}, "shares"), ({"shares": (1, 1, 1, 1, 0)}, "shares"),
             ({"shares": (1, 1, 1, 1, 1), "calibration": "paper"}, "shares"),
             ({"calibration": "paper", "variance": "one"}, "calibration"),
+            ({"shares": (2, 1, 1, 1, 2)}, "first three shares"), ({"delta": 0.2}, "^delta is for the rule"),
+            ({"calibration": "paper", "e": 3.0, "delta": 0.2}, "^delta is for the rule"),
         ],
     )  # fmt: skip
     def test_what_does_not_fit_together_is_refused_by_name(self, wrong: dict[str, Any], named: str) -> None:

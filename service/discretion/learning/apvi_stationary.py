@@ -76,6 +76,12 @@ class Parameters:
         checks.choice(self.reward_on, "reward_on", *_REWARD_SHARES)
         checks.shares(self.shares, "visits", "transitions", "rewards")
         rewards.check_kind(self.reward)
+        estimating = (self.reward_on, self.reward_pessimism) != ("either", 1.0)
+        if self.reward is not None and estimating:
+            raise errors.InvalidParameter(
+                "reward_on and reward_pessimism are about rewards that are estimated, and these are known: leave them "
+                "out, or leave out reward."
+            )
 
     def trusted(self, states: int) -> float:
         """A row's successors are as noisy together as there are many: the square root of S + 1, over 6, at least 2."""

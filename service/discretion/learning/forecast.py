@@ -5,6 +5,7 @@ reading it off stored rows would be a release, with a price of its own.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -14,12 +15,13 @@ import numpy as np
 from discretion import errors
 from discretion.learning import apvi, apvi_stationary, checks, learners, pae
 from discretion.learning.curator import Pure, Share, check_budget
-from discretion.learning.features import Blocks
+from discretion.learning.features import Blocks, Table
 from discretion.learning.learners import Parameters
 from discretion.learning.pae_prospects import Prospect
 from discretion.learning.reader import Document, Object, open_object
-from discretion.learning.schemas import FloatArray, Schema
+from discretion.learning.schemas import BoolArray, FloatArray, Schema
 
+_NAMED: Final = 5  # coordinates
 _LENGTH: Final = 0.5  # of a stay, in horizons, where nothing else is known
 _CUT_SHORT: Final = (
     "Stays earn once, by an outcome, and these counts leave out what a stay earns at the horizon where it was cut; "
@@ -95,9 +97,32 @@ def _shares(top: Object, key: str, count: int) -> FloatArray:
 
 def forecast(schema: Schema, units: int, privacy: Share, parameters: Parameters, visiting: Visiting) -> Forecast:
     found = _expected(schema, units, privacy, parameters, visiting)
+    told = list(_constants(getattr(parameters, "features", None)))
     if schema.outcome and isinstance(parameters, apvi_stationary.Parameters):
-        return replace(found, warnings=(*found.warnings, _CUT_SHORT))
-    return found
+        told.append(_CUT_SHORT)
+    return replace(found, warnings=(*found.warnings, *told))
+
+
+def _constants(features: object) -> Iterator[str]:
+    """Coordinates of a table that tell nothing apart. They harm little, so they are allowed."""
+    if not isinstance(features, Table) or features.states * features.actions == 1:
+        return
+    values = features.values.reshape(-1, features.width)
+    same, zero = (values == values[0]).all(axis=0), (values == 0).all(axis=0)
+    if zero.any():
+        yield f"Coordinates of the features that are always zero, and so of no use: {_listed(zero)}. Leave them out."
+    if (same & ~zero).any():
+        yield (
+            "Coordinates of the features that are the same for every state and action, and so tell none of them "
+            f"apart: {_listed(same & ~zero)}. Leave them out, unless one stands for the constant of a model in the "
+            "paper's calibration."
+        )
+
+
+def _listed(which: BoolArray) -> str:  # (d,)
+    numbers = np.flatnonzero(which)
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return ", ".join(map(str, numbers[:_NAMED])) + more
 
 
 def _expected(schema: Schema, units: int, privacy: Share, parameters: Parameters, visiting: Visiting) -> Forecast:
@@ -171,16 +196,24 @@ def _or_more(prospect: Prospect, times: int) -> str:
 def _too_little(asked: _Asked, needed: float, seen: FloatArray) -> str:
     """Needed visits fall about as 1/√ρ, down to what chance asks for."""
     schema, units, privacy, parameters = asked
-    most = float(seen.max())
+    features, most = getattr(parameters, "features", None), float(seen.max())
     factor = needed / most
     times = math.ceil(factor**2)
     more = _enlarged(privacy, times)
     helps = more is not None and _needed((schema, units, more, parameters), seen) <= most
+    less = _fewer(features, factor) if isinstance(features, Blocks) else "or fewer states, actions or features"
     return (
         f"Under this assumption nothing would be learned: even the most frequent decision is seen about {most:.3g} "
         f"times, and {needed:.3g} are needed. About {math.ceil(units * factor)} units would do"
-        f"{f', or {times} times the ρ' if helps else ''}, or fewer states, actions or features."
+        f"{f', or {times} times the ρ' if helps else ''}, {less}."
     )
+
+
+def _fewer(features: Blocks, factor: float) -> str:
+    """Visits are spread over the features, and the noise of their matrix grows as the root of their number."""
+    carried = math.floor(features.width / factor ** (2 / 3))
+    few = f"about {carried} of them can be carried, not {features.width}" if carried > 1 else "these are too many"
+    return f"or fewer features ({few}) or fewer actions"
 
 
 def _enlarged(privacy: Share, times: int) -> Share | None:

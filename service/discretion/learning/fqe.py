@@ -73,6 +73,8 @@ PLENTY: Final = 20  # n√ρ/S from which radii grow
 LONGEST: Final = 4  # times the usual radius
 MAX_CELLS: Final = 50_000_000
 MAX_DRAWN: Final = 2**26  # entries of the table of transitions held at once, with what becomes of them 1.5 GiB
+VALUE_ROUNDS: Final = 40
+OCCUPANCY_ROUNDS: Final = 12
 SETTLED_SHARE: Final = 10  # beside `shares`, for what is earned at the last step, where it is kept apart
 
 Plan = list[tuple[Statistic, Fraction]]
@@ -82,8 +84,8 @@ Plan = list[tuple[Statistic, Fraction]]
 class Parameters:
     """Public constants."""
 
-    value_rounds: int = 40  # longer horizons are extrapolated
-    occupancy_rounds: int = 12
+    value_rounds: int = VALUE_ROUNDS  # longer horizons are extrapolated
+    occupancy_rounds: int = OCCUPANCY_ROUNDS
     support: float = 2.0  # a count is enough at so many standard deviations of its noise
     allowance: float = 0.25  # of the spread of values, for each decision that cannot be judged
     shares: tuple[int, ...] = (3, 5, 20, 6, 2, 47, 4, 13)
@@ -118,7 +120,16 @@ def check(schema: Schema, parameters: Parameters) -> None:
             f"dp-fqe keeps a sum for each state and action: {sums} of them, {MAX_CELLS} at most; use fewer states."
         )
     if parameters.way == "table":
+        _check_rounds(parameters)
         _check_drawn(schema, schema.count)  # a policy takes one in each, at least
+
+
+def _check_rounds(parameters: Parameters) -> None:
+    if (parameters.value_rounds, parameters.occupancy_rounds) != (VALUE_ROUNDS, OCCUPANCY_ROUNDS):
+        raise errors.InvalidParameter(
+            "value_rounds and occupancy_rounds are of way 'rounds', and this evaluation's is 'table': leave them out, "
+            "or set way to 'rounds'."
+        )
 
 
 def _checked(schema: Schema, privacy: Share, parameters: Parameters) -> None:
@@ -184,6 +195,8 @@ def resolved(schema: Schema, units: int, privacy: Share, parameters: Parameters)
     assert isinstance(privacy, Concentrated)
     way = parameters.way or _way(schema, units, privacy.rho)
     reach = _reach(schema, units, privacy.rho) if parameters.reach is None else parameters.reach
+    if way == "table":
+        _check_rounds(parameters)
     return replace(parameters, way=way, reach=reach)
 
 

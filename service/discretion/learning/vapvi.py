@@ -51,6 +51,7 @@ from discretion.privacy import events
 
 NAME: Final = "dp-vapvi"
 _STATISTICS: Final = ("covariance", "square", "mean", "gram", "target")
+DELTA: Final = 0.1
 TIGHT_SHARES: Final = (1, 1, 1, 1, 2)  # of ρ, in the order of _STATISTICS
 MOST_FEATURES: Final = math.isqrt(10 * maps.MAX_DIMENSION)  # of a table, with the constant
 _COUNTING: Final = "dp-apvi or dp-pae"  # learners of discrete states
@@ -69,7 +70,7 @@ class Parameters:
     c: float = 0.1
     d: float = 0.0
     e: float | None = None
-    delta: float = 0.1
+    delta: float = DELTA
     reward: rewards.Known | None = None
     shares: tuple[int, ...] | None = None  # of covariance, square, mean, gram, target; tight only
 
@@ -91,6 +92,16 @@ class Parameters:
         if self.split and not self.estimates_variance:
             raise errors.InvalidParameter(
                 "split halves the data to estimate variances; set variance='estimated' or drop it."
+            )
+        if not self.estimates_variance and self.shares is not None and self.shares[:3] != TIGHT_SHARES[:3]:
+            raise errors.InvalidParameter(
+                "The first three shares are of estimated variances, and with variance 'one' nothing is asked for them: "
+                "leave them at 1, 1, 1, or set variance='estimated'."
+            )
+        if self.delta != DELTA and (self.e is not None or self.normalises):
+            raise errors.InvalidParameter(
+                "delta is for the rule that finds e: leave it out where e is given, and in the tight calibration of "
+                "tables and bins, which has no such rule."
             )
         if self.calibration == "paper" and (self.shares is not None or not self.estimates_variance):
             raise errors.InvalidParameter(
