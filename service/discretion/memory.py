@@ -41,24 +41,28 @@ _LARGE: Final = 256 * MEGABYTE  # of one array
 _NEVER: Final = 2**31 - 1
 
 
-def need(asked: Asked, processors: int | None = None) -> int:
+def need(asked: Asked, processors: int | None = None, most: int = _SMALL_TRAINING) -> int:
     """Bytes, at most, of the process that learns by so many processors or fewer, or those of this process: what fewer
     leave free may be taken by `room`, and no more than that."""
-    return max(_apart(asked, processors), _beside(asked, processors) + room(asked, processors))
+    return max(_apart(asked, processors), _beside(asked, processors) + room(asked, processors, most))
 
 
-def room(asked: Asked, processors: int | None = None) -> int:
+def room(asked: Asked, processors: int | None = None, most: int = _SMALL_TRAINING) -> int:
     """Bytes of blocks, or of what is computed of them, that stay in memory from one pass to the next: all of them, as
-    far as a training stays small."""
-    if isinstance(asked.schema.states, Discrete):
+    far as a training stays small, and within what it may take. One that can do without them is not refused."""
+    if keeps_blocks(asked):
         _, record = _block_rows(asked)
-    elif isinstance(asked.parameters, vapvi_stationary.Parameters):
+    else:
+        assert isinstance(asked.parameters, vapvi_stationary.Parameters)
         features = asked.parameters.features  # of a record, and of its successor if nobody has it
         record = _PACKED + 2 * features.width * np.dtype(walks.kind(features.largest)).itemsize
-    else:
-        return 0
     stored = asked.units * asked.schema.per_unit * asked.schema.horizon * record
-    return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _beside(asked, processors)))
+    return max(0, min(blocks.KEPT, stored, min(most, _SMALL_TRAINING) - _beside(asked, processors)))
+
+
+def keeps_blocks(asked: Asked) -> bool:
+    """Or what is computed of them, where pooled statistics ask for the same features in every pass."""
+    return not isinstance(asked.parameters, vapvi_stationary.Parameters)
 
 
 def _apart(asked: Asked, processors: int | None) -> int:
@@ -173,7 +177,8 @@ def machine() -> int:
 
 
 def check(asked: Asked, found: Settings) -> None:
-    wanted, most = need(asked, processors(found)), limit(found)
+    most = limit(found)
+    wanted = need(asked, processors(found), most)
     if wanted > most:
         raise errors.ProblemTooLarge(
             f"This training needs up to {-(-wanted // MEGABYTE)} MB of memory and may take {most // MEGABYTE}; use "
