@@ -17,8 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from discretion import blocks, datasets, errors, shares
-from discretion.learning import apvi, apvi_stationary, fqe, outcomes, pae, sums, vapvi_stationary, walks
+from discretion import blocks, datasets, errors, requests, shares
+from discretion.learning import apvi, apvi_stationary, fqe, outcomes, pae, sums, vapvi, vapvi_stationary, walks
+from discretion.learning import features as maps
 from discretion.learning.schemas import Discrete
 from discretion.privacy import events
 from discretion.requests import Asked
@@ -32,7 +33,12 @@ _COPIES: Final = 3  # of a table: its sum, the noise or what was drawn, what is 
 _PACKED: Final = 40  # bytes of a record of vector states apart from features
 _SHRUNK: Final = 16  # of DP-PAE's tables: each thread's sums, and all that shrinking them makes
 _DENOISED: Final = 4  # of the one kernel of all steps
-_WRITTEN: Final = 128  # bytes of a step and state of a policy, as numbers and as text
+_WRITTEN: Final = 128  # bytes of a policy's number, or of a decision with its label and score, also as text
+_TABLE: Final = 32  # of a feature table: as it was sent, whitened, along the directions of a step, in the certificate
+_SENT: Final = 8  # the same for a machine that makes sums by it
+_STATISTICS: Final = 5  # of a step of DP-VAPVI, at most
+_LOOKED_AT: Final = 16  # of every step's matrices, when all steps are seen together
+_SCORED: Final = 3  # tables over step, state and action
 _SMALL: Final = 8  # partial sums that a machine holds if they are not large
 _SMALL_TRAINING: Final = 2048 * MEGABYTE
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
@@ -70,9 +76,39 @@ def _apart(asked: Asked, processors: int | None) -> int:
     rows, _ = _block_rows(asked)
     records = asked.units * asked.schema.per_unit * asked.schema.horizon
     threads = min(processors or sums.processors(), -(-records // rows))
+    learning = _regressing(asked, threads) if _by_step(asked) else _learning(asked, asked.mechanisms)
+    return _reading(asked, threads) + learning + _written(asked)
+
+
+def _written(asked: Asked) -> int:
+    """The policy, as it is made or, for an evaluation, as it is judged: of vector states it may be any."""
+    if asked.judged is None:
+        return _WRITTEN * requests.numbers(asked)
     discrete = isinstance(asked.schema.states, Discrete)
-    written = asked.schema.horizon * asked.schema.count * _WRITTEN if discrete else 0
-    return _reading(asked, threads) + _learning(asked, asked.mechanisms) + written
+    return _WRITTEN * (asked.schema.horizon * asked.schema.count if discrete else requests.MAX_NUMBERS)
+
+
+def _by_step(asked: Asked) -> bool:
+    return isinstance(asked.parameters, vapvi.Parameters)
+
+
+def _regressing(asked: Asked, threads: int) -> int:
+    """DP-VAPVI: the sums of one step at a time, what is kept of all steps, and a table of features."""
+    assert isinstance(asked.parameters, vapvi.Parameters)
+    features, horizon = asked.parameters.features, asked.schema.horizon
+    held = _STATISTICS * (_COPIES + threads) * max(_entries(asked, event) for event in asked.mechanisms)
+    matrices = horizon * features.groups * features.width**2
+    if isinstance(features, maps.Blocks):
+        return 8 * (held + _COPIES * matrices)  # which are the policy's
+    cells = features.states * features.actions
+    held += _COPIES * threads * cells + _SCORED * horizon * cells
+    held += _LOOKED_AT * matrices if asked.parameters.normalises else 0
+    return 8 * (held + (_TABLE * _numbers_of(features) if isinstance(features, maps.Table) else 0))
+
+
+def _numbers_of(features: maps.Table) -> int:
+    """With the constant."""
+    return features.states * features.actions * (features.width + 1)
 
 
 def _beside(asked: Asked, processors: int | None) -> int:
@@ -84,14 +120,25 @@ def _beside(asked: Asked, processors: int | None) -> int:
 def summing(asked: Asked) -> int:
     """Bytes, at most, of a machine that makes sums for it, by one thread and reading each block once: of large ones it
     keeps its own while it adds two others'."""
-    tables = 8 * sum(_entries(asked, event) for event in asked.mechanisms)
-    return _reading(asked, 1) + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+    tables, features = 8 * sum(_entries(asked, event) for event in asked.mechanisms), _features(asked)
+    if isinstance(features, maps.Table):  # counts of each state and action are sent back, sums are made of them here
+        tables = 8 * _STATISTICS * features.states * features.actions
+    sent = _SENT * 8 * _numbers_of(features) if isinstance(features, maps.Table) else 0
+    return _reading(asked, 1) + sent + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+
+
+def _features(asked: Asked) -> maps.FeatureMap | None:
+    found: maps.FeatureMap | None = getattr(asked.parameters, "features", None)
+    return found
 
 
 def _reading(asked: Asked, threads: int) -> int:
-    width = int(getattr(getattr(asked.parameters, "features", None), "width", 0) or 0)
+    """Features of vector states are computed, all steps of a block or one at a time; others are looked up."""
+    features = _features(asked)
+    width = features.width if isinstance(features, maps.Blocks) else 0
     rows, record = _block_rows(asked)
-    return _PROGRAM + threads * rows * (_BLOCK * record + _FEATURES * 8 * width)
+    steps = asked.schema.horizon if _by_step(asked) else 1
+    return _PROGRAM + threads * (rows * _BLOCK * record + -(-rows // steps) * _FEATURES * 8 * width)
 
 
 def _block_rows(asked: Asked) -> tuple[int, int]:
