@@ -2,8 +2,9 @@
 that says how much it took.
 
 `python -m tests.hungry work` is the worker; of its trainings, those of `UNITS` units take `TOO_MUCH` on top of what
-learning takes. `python -m tests.hungry learn FOLDER CASE` learns from stored stays, within a fence of what
-`memory.need` says, and prints the bytes that were needed at most, by the kernel's count, and those that it says.
+learning takes. `python -m tests.hungry learn FOLDER CASE` learns one of `CASES` from stored stays, and `large` one of
+`LARGE`, within a fence of what `memory.need` says, and prints the bytes that were needed at most, by the kernel's
+count, and those that it says.
 """
 
 import json
@@ -56,8 +57,10 @@ def _table(states: int, actions: int, width: int) -> dict[str, Any]:
     return {"features": {"kind": "table", "values": values.tolist()}}
 
 
+_Case = tuple[Schema, str, dict[str, Any] | Callable[[], dict[str, Any]]]
+
 # So much ρ that no row is left undrawn: schema, algorithm and parameters of each, or how these are made.
-CASES: dict[str, tuple[Schema, str, dict[str, Any] | Callable[[], dict[str, Any]]]] = {
+CASES: dict[str, _Case] = {
     "apvi": (Schema(4, Discrete(150), 20), "dp-apvi", {}),
     "apvi, two steps": (Schema(2, Discrete(250), 20), "dp-apvi", {}),
     "apvi, first visits": (Schema(4, Discrete(400), 20), "dp-apvi", {"dynamics": "stationary"}),
@@ -76,6 +79,12 @@ CASES: dict[str, tuple[Schema, str, dict[str, Any] | Callable[[], dict[str, Any]
     "fqe, a table": (Schema(30, Discrete(1500), 4), "dp-fqe", {"way": "table"}),
     "fqe, rounds": (Schema(30, Discrete(20_000), 20), "dp-fqe", {"way": "rounds"}),
     "fqe, vectors": (Schema(20, _vector(12), 4), "dp-fqe", _blocks(12)),
+}
+# As many states as there may be, of which these units fill only some rows.
+LARGE: dict[str, _Case] = {
+    "pae": (Schema(4, Discrete(100_000), 4), "dp-pae", {}),
+    "apvi, first visits": (Schema(4, Discrete(100_000), 4), "dp-apvi", {"dynamics": "stationary"}),
+    "fqe": (Schema(4, Discrete(100_000), 4), "dp-fqe", {}),
 }
 STORED = 20_000  # units of each
 _RHO = "1000000"
@@ -111,8 +120,8 @@ def _asked(schema: Schema, algorithm: str, parameters: dict[str, Any]) -> reques
     return requests.of(schema, None, STORED, request)
 
 
-def _learn(folder: str, case: str) -> None:
-    schema, algorithm, parameters = CASES[case]
+def _learn(cases: dict[str, _Case], folder: str, case: str) -> None:
+    schema, algorithm, parameters = cases[case]
     asked = _asked(schema, algorithm, parameters if isinstance(parameters, dict) else parameters())
     memory.fence(memory.need(asked))
     memory.reuse()
@@ -130,4 +139,4 @@ def _learn(folder: str, case: str) -> None:
 
 
 if __name__ == "__main__":
-    _work() if sys.argv[1] == "work" else _learn(*sys.argv[2:])
+    _work() if sys.argv[1] == "work" else _learn({"learn": CASES, "large": LARGE}[sys.argv[1]], *sys.argv[2:])

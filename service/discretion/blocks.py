@@ -1,7 +1,7 @@
 """Stored blocks as the learners read them: rows of Parquet to arrays by step, and small enough to stay in memory.
 
-A training asks a dataset several times. Blocks stay in memory from one pass to the next, as many as fit a fixed size, in
-as few bytes as the schema allows; of vector states that are pooled over steps, what the statistics compute of them.
+A training asks a dataset several times. Blocks stay in memory from one pass to the next, as many as fit a fixed size,
+in as few bytes as the schema allows; of vector states that are pooled over steps, what statistics compute of them.
 """
 
 import threading

@@ -33,6 +33,7 @@ _COPIES: Final = 3  # of a table: its sum, the noise or what was drawn, what is 
 _PACKED: Final = 40  # bytes of a record of vector states apart from features
 _SHRUNK: Final = 16  # of DP-PAE's tables: each thread's sums, and all that shrinking them makes
 _DENOISED: Final = 4  # of the one kernel of all steps
+_MADE: Final = 2  # of a step's rows: the counts, and of these the trusted
 _WRITTEN: Final = 128  # bytes of a policy's number, or of a decision with its label and score, also as text
 _TABLE: Final = 32  # of a feature table: as it was sent, whitened, along the directions of a step, in the certificate
 _SENT: Final = 8  # the same for a machine that makes sums by it
@@ -153,8 +154,10 @@ def _learning(asked: Asked, tables: Sequence[events.Event]) -> int:
 
 def _copies(asked: Asked, event: events.Event) -> float:
     if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(asked, event):
-        narrow = apvi.narrow(asked.schema, asked.units, asked.privacy, asked.parameters)
-        return (1.0 if narrow else 1.5) + 3 / asked.schema.horizon  # what is made of it, of two steps at a time
+        public = (asked.schema, asked.units, asked.privacy, asked.parameters)
+        rows = _entries(asked, event) / event.shape[-1]
+        made = _MADE * min(1.0, 2 * apvi.likely_rows_of_a_step(*public) / rows)  # of two steps at a time
+        return (1.0 if apvi.narrow(*public) else 1.5) + made
     if isinstance(asked.parameters, apvi_stationary.Parameters):
         return _DENOISED
     return _SHRUNK if isinstance(asked.parameters, pae.Parameters) else _COPIES
@@ -167,19 +170,14 @@ def _is_drawn(asked: Asked, event: events.Event) -> bool:
 
 
 def _entries(asked: Asked, event: events.Event) -> int:
-    """Of a table that is drawn lazily, those rows alone that may have enough visits.
-
-    A row is drawn if its noisy visits exceed E/2. Where it has t of them, that happens with probability 1 at most, with
-    ½ below E/2, and hardly ever below E/4 or without any: so of n visits no more than n/(E/2) rows are expected, and
-    six deviations above that are allowed for.
-    """
-    whole = math.prod(event.shape)
-    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(asked, event):
-        enough = max(1.0, apvi.trusted_from(asked.schema, asked.units, asked.privacy, asked.parameters) / 2)
-        rows = asked.schema.horizon * asked.units * asked.schema.per_unit / enough
-        return min(whole, math.ceil(rows + 6 * math.sqrt(rows) + 36) * event.shape[-1], apvi.MAX_DRAWN)
-    if isinstance(asked.parameters, apvi_stationary.Parameters):
-        return min(whole, apvi_stationary.MAX_DRAWN)
+    """Of a table that is drawn lazily, those rows alone that may have enough visits."""
+    whole, parameters = math.prod(event.shape), asked.parameters
+    if isinstance(parameters, apvi.Parameters) and _is_drawn(asked, event):
+        rows = apvi.likely_rows(asked.schema, asked.units, asked.privacy, parameters)
+        return min(whole, rows * event.shape[-1], apvi.MAX_DRAWN)
+    if isinstance(parameters, apvi_stationary.Parameters) and _is_drawn(asked, event):
+        rows = apvi_stationary.likely_rows(asked.schema, asked.units, asked.privacy, parameters)
+        return min(whole, rows * event.shape[-1], apvi_stationary.MAX_DRAWN)
     if event.statistic == outcomes.Transitions.name:  # the rows that some policy may need
         return min(fqe.most_drawn(asked.schema), fqe.MAX_DRAWN)
     return whole
