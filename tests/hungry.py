@@ -69,16 +69,16 @@ CASES: dict[str, _Case] = {
     "vapvi, blocks": (Schema(10, _vector(3), 4), "dp-vapvi", _blocks(3)),
     "vapvi, blocks of many columns": (Schema(20, _vector(12), 20), "dp-vapvi", _blocks(12)),
     "vapvi, blocks of many terms": (Schema(20, _vector(3), 4), "dp-vapvi", _hinges(3, 20)),
-    "vapvi, bins": (Schema(40, _vector(3), 20), "dp-vapvi", _cut(10, 20, 25)),
-    "vapvi, a table": (Schema(10, Discrete(5000), 4), "dp-vapvi", lambda: _table(5000, 4, 40)),
+    "vapvi, bins": (Schema(20, _vector(3), 20), "dp-vapvi", _cut(10, 20, 25)),
+    "vapvi, a table": (Schema(10, Discrete(5000), 4), "dp-vapvi", lambda: _table(5000, 4, 30)),
     "vapvi, a table, as printed": (
-        Schema(40, Discrete(5000), 4),
+        Schema(20, Discrete(5000), 4),
         "dp-vapvi",
-        lambda: _table(5000, 4, 40) | {"calibration": "paper"},
+        lambda: _table(5000, 4, 30) | {"calibration": "paper"},
     ),
     "fqe, a table": (Schema(30, Discrete(1500), 4), "dp-fqe", {"way": "table"}),
     "fqe, rounds": (Schema(30, Discrete(20_000), 20), "dp-fqe", {"way": "rounds"}),
-    "fqe, vectors": (Schema(20, _vector(12), 4), "dp-fqe", _blocks(12)),
+    "fqe, vectors": (Schema(10, _vector(12), 4), "dp-fqe", _blocks(12)),
 }
 # As many states as there may be, of which these units fill only some rows.
 LARGE: dict[str, _Case] = {
