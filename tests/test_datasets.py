@@ -89,7 +89,8 @@ class TestKept:
     ) -> None:
         monkeypatch.setattr(datasets, "_spans", lambda count, schema: [(0, 15), (15, 30), (30, 40)])
         draw, names = np.random.default_rng(5), ("x", "y")[:columns]
-        schema = Schema(6, Vector(names, ((-1.0, 1.0),) * columns), actions)
+        vector = Vector(names, ((-1.0, 1.0),) * columns)
+        schema = Schema(6, vector, actions)
         rows = [
             {"unit": str(unit), "step": step, "action": int(draw.integers(actions)), "reward": float(draw.random())}
             | {name: float(draw.uniform(-1, 1)) for name in names}
@@ -99,8 +100,8 @@ class TestKept:
         accept(rows, tmp_path, schema=schema)
         asked: list[Any] = []
         for features in (
-            maps.Blocks(schema.states, actions, ("1", *names)),
-            maps.Bins.of(schema.states, actions, {"x": [0.0]}),
+            maps.Blocks(vector, actions, ("1", *names)),
+            maps.Bins.of(vector, actions, {"x": [0.0]}),
         ):
             for step in range(6):
                 asked += [Gram(schema, features, step), Moment(schema, features, step, bound=2, reward=True)]
