@@ -115,7 +115,7 @@ def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
     asked = requests.Asked(
         schema, None, datasets.units(place), learners.algorithm_of(parameters), Concentrated(rho), parameters
     )
-    data = datasets.load(place, schema, room=memory.room(asked))
+    data = datasets.load(place, schema, room=memory.room(asked), whole=memory.keeps_blocks(asked))
     return lambda: learners.learn(Curator(data, rho), asked.privacy, parameters)
 
 

@@ -3,12 +3,15 @@ that says how much it took.
 
 `python -m tests.hungry work` is the worker; of its trainings, those of `UNITS` units take `TOO_MUCH` on top of what
 learning takes. `python -m tests.hungry cluster work` is a machine of a cluster that takes `TOO_MUCH` for every share.
-`python -m tests.hungry learn FOLDER CASE` learns from stored stays, within a fence of what
-`memory.need` says, and prints the bytes that were needed at most, by the kernel's count, and those that it says.
+`python -m tests.hungry learn FOLDER CASE` learns one of `CASES` from stored stays, and `large` one of `LARGE`, within a
+fence of what `memory.need` says, and prints the bytes that were needed at most, by the kernel's count, and those that
+it says.
 """
 
+import json
 import re
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,30 +19,73 @@ from typing import Any
 import numpy as np
 from benchmarks import stays
 
-from discretion import cli, datasets, memory, requests
+from discretion import certificates, cli, datasets, memory, requests
 from discretion.learning import evaluators, learners, policy, sums
 from discretion.learning.curator import Curator
+from discretion.learning.features import Bins
 from discretion.learning.schemas import Discrete, Schema, Vector
 
 UNITS = 37
 LIMIT = 700  # megabytes
 TOO_MUCH = 2 * LIMIT * memory.MEGABYTE
 
-_COLUMNS = ("x0", "x1", "x2")
-_MAP = {"features": {"kind": "blocks", "terms": ["1", *_COLUMNS]}}
-# So much ρ that no row is left undrawn: schema, algorithm and parameters of each.
-CASES: dict[str, tuple[Schema, str, dict[str, Any]]] = {
+_COLUMNS = tuple(f"x{index}" for index in range(12))
+
+
+def _vector(columns: int) -> Vector:
+    return Vector(_COLUMNS[:columns], ((-1.0, 1.0),) * columns)
+
+
+def _blocks(columns: int) -> dict[str, Any]:
+    return {"features": {"kind": "blocks", "terms": ["1", *_COLUMNS[:columns]]}}
+
+
+def _hinges(columns: int, each: int) -> dict[str, Any]:
+    named, places = _COLUMNS[:columns], np.linspace(-0.9, 0.9, each).tolist()
+    hinges = [{"hinge": name, "at": place, "side": "above"} for name in named for place in places]
+    return {"features": {"kind": "blocks", "terms": ["1", *named, *hinges]}}
+
+
+def _cut(*cells: int) -> dict[str, Any]:
+    """Bins of so many cells along each column."""
+    edges = (np.linspace(-1, 1, number + 1)[1:-1].tolist() for number in cells)
+    return {"features": {"kind": "bins", "edges": dict(zip(_COLUMNS, edges, strict=False))}}
+
+
+def _table(states: int, actions: int, width: int) -> dict[str, Any]:
+    """In as many digits as there can be, as sent."""
+    values = np.random.default_rng(1).random((states, actions, width)) / np.sqrt(width)
+    return {"features": {"kind": "table", "values": values.tolist()}}
+
+
+_Case = tuple[Schema, str, dict[str, Any] | Callable[[], dict[str, Any]]]
+
+# So much ρ that no row is left undrawn: schema, algorithm and parameters of each, or how these are made.
+CASES: dict[str, _Case] = {
     "apvi": (Schema(4, Discrete(150), 20), "dp-apvi", {}),
     "apvi, two steps": (Schema(2, Discrete(250), 20), "dp-apvi", {}),
     "apvi, first visits": (Schema(4, Discrete(400), 20), "dp-apvi", {"dynamics": "stationary"}),
     "pae": (Schema(10, Discrete(20_000), 20), "dp-pae", {}),
-    "vapvi, pooled": (
-        Schema(10, Vector(_COLUMNS, ((-1.0, 1.0),) * 3), 4),
+    "vapvi, pooled": (Schema(10, _vector(3), 4), "dp-vapvi", _blocks(3) | {"dynamics": "stationary"}),
+    "vapvi, blocks": (Schema(10, _vector(3), 4), "dp-vapvi", _blocks(3)),
+    "vapvi, blocks of many columns": (Schema(20, _vector(12), 20), "dp-vapvi", _blocks(12)),
+    "vapvi, blocks of many terms": (Schema(20, _vector(3), 4), "dp-vapvi", _hinges(3, 20)),
+    "vapvi, bins": (Schema(20, _vector(3), 20), "dp-vapvi", _cut(10, 20, 25)),
+    "vapvi, a table": (Schema(10, Discrete(5000), 4), "dp-vapvi", lambda: _table(5000, 4, 30)),
+    "vapvi, a table, as printed": (
+        Schema(20, Discrete(5000), 4),
         "dp-vapvi",
-        _MAP | {"dynamics": "stationary"},
+        lambda: _table(5000, 4, 30) | {"calibration": "paper"},
     ),
     "fqe, a table": (Schema(30, Discrete(1500), 4), "dp-fqe", {"way": "table"}),
     "fqe, rounds": (Schema(30, Discrete(20_000), 20), "dp-fqe", {"way": "rounds"}),
+    "fqe, vectors": (Schema(10, _vector(12), 4), "dp-fqe", _blocks(12)),
+}
+# As many states as there may be, of which these units fill only some rows.
+LARGE: dict[str, _Case] = {
+    "pae": (Schema(4, Discrete(100_000), 4), "dp-pae", {}),
+    "apvi, first visits": (Schema(4, Discrete(100_000), 4), "dp-apvi", {"dynamics": "stationary"}),
+    "fqe": (Schema(4, Discrete(100_000), 4), "dp-fqe", {}),
 }
 STORED = 20_000  # units of each
 _RHO = "1000000"
@@ -69,30 +115,43 @@ def _machine() -> None:
 
 
 def _judged(schema: Schema) -> policy.Policy:
-    """Another decision at every step, so that a table has as many rows as it can have."""
+    """Another decision at every step, so that a table has as many rows as it can have; of vector states, the same."""
+    if isinstance(schema.states, Vector):
+        halves = Bins.of(schema.states, schema.actions, {_COLUMNS[0]: [0.0]})
+        decided, known = np.array([0, 1]), np.ones(2, dtype=bool)
+        return policy.of_table("any", schema, decided, known, np.zeros((schema.horizon, 2)), halves)
     shape = (schema.horizon, schema.count)
     decisions = np.add.outer(np.arange(schema.horizon), np.arange(schema.count)) % schema.actions
     return policy.of_table("any", schema, decisions, np.ones(shape, dtype=bool), np.zeros(shape))
 
 
-def _learn(folder: str, case: str) -> None:
-    schema, algorithm, parameters = CASES[case]
+def _asked(schema: Schema, algorithm: str, parameters: dict[str, Any]) -> requests.Asked:
     request = {"algorithm": algorithm, "privacy": {"rho": _RHO}, "parameters": parameters}
     if algorithm == evaluators.NAME:
         request |= {"policy": "pol_1"}
-    asked = requests.of(schema, None, STORED, request)
+    return requests.of(schema, None, STORED, request)
+
+
+def _learn(cases: dict[str, _Case], folder: str, case: str) -> None:
+    schema, algorithm, parameters = cases[case]
+    asked = _asked(schema, algorithm, parameters if isinstance(parameters, dict) else parameters())
     memory.fence(memory.need(asked))
     memory.reuse()
-    data = datasets.load(stays.place(Path(folder)), schema, room=memory.room(asked))
-    curator = Curator(data, Fraction(_RHO))
+    room, whole = memory.room(asked), memory.keeps_blocks(asked)
+    curator = Curator(datasets.load(stays.place(Path(folder)), schema, room=room, whole=whole), Fraction(_RHO))
     if isinstance(asked.parameters, evaluators.Parameters):
         evaluators.evaluate(curator, asked.privacy, asked.parameters, _judged(schema))
     else:
-        learners.learn(curator, asked.privacy, asked.parameters).canonical()
+        made = learners.learn(curator, asked.privacy, asked.parameters)
+        row = certificates.LedgerRow("pop_1", 1, "ab" * 32, asked.cost)
+        json.dumps(certificates.certify(made, requests.certified(asked), curator.log, row, certificates.generate_key()))
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     print(int(found[1]) * 1024, memory.need(asked))
 
 
 if __name__ == "__main__":
-    {"work": _work, "cluster": _machine, "learn": lambda: _learn(*sys.argv[2:])}[sys.argv[1]]()
+    if sys.argv[1] in ("work", "cluster"):
+        {"work": _work, "cluster": _machine}[sys.argv[1]]()
+    else:
+        _learn({"learn": CASES, "large": LARGE}[sys.argv[1]], *sys.argv[2:])

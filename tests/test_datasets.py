@@ -26,7 +26,9 @@ from scipy import stats
 from discretion import blocks, datasets, errors, first_reading, stores
 from discretion.formats import Limits
 from discretion.learning import clipped, counts, followed, outcomes, sums
+from discretion.learning import features as maps
 from discretion.learning.counts import TransitionCounts, VisitCounts
+from discretion.learning.regressions import Gram, Moment
 from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.learning.trajectories import ENDED
 from discretion.privacy import noise
@@ -79,6 +81,51 @@ class TestKept:
         for _ in range(2):  # the second time from what was kept
             for one, other in zip(sums.totals(asked, stored), expected, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+    @pytest.mark.parametrize("columns", [1, 2])
+    @pytest.mark.parametrize("actions", [3, 300])
+    def test_blocks_of_vectors_that_stay_sum_to_the_same_integers(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int, actions: int
+    ) -> None:
+        monkeypatch.setattr(datasets, "_spans", lambda count, schema: [(0, 15), (15, 30), (30, 40)])
+        draw, names = np.random.default_rng(5), ("x", "y")[:columns]
+        vector = Vector(names, ((-1.0, 1.0),) * columns)
+        schema = Schema(6, vector, actions)
+        rows = [
+            {"unit": str(unit), "step": step, "action": int(draw.integers(actions)), "reward": float(draw.random())}
+            | {name: float(draw.uniform(-1, 1)) for name in names}
+            for unit in range(40)
+            for step in range(1, 2 + unit % 6)
+        ]
+        accept(rows, tmp_path, schema=schema)
+        asked: list[Any] = []
+        for features in (
+            maps.Blocks(vector, actions, ("1", *names)),
+            maps.Bins.of(vector, actions, {"x": [0.0]}),
+        ):
+            for step in range(6):
+                asked += [Gram(schema, features, step), Moment(schema, features, step, bound=2, reward=True)]
+        anew = datasets.load(uploading.place(tmp_path), schema)
+        expected = sums.totals(asked, anew)
+        assert not anew.blocks.kept._blocks  # type: ignore[attr-defined]
+        for room, kept in ((3500, range(1, 3)), (blocks.KEPT, range(3, 4))):
+            stored = datasets.load(uploading.place(tmp_path), schema, room=room)
+            for _ in range(3):  # after the first time from what was kept
+                for one, other in zip(sums.totals(asked, stored), expected, strict=True):
+                    np.testing.assert_array_equal(one, other)
+            held = stored.blocks.kept._blocks.values()  # type: ignore[attr-defined]
+            assert len(held) in kept
+            assert sum(map(blocks._bytes, held)) <= room
+            smallest = np.int8 if actions < 128 else np.int16
+            assert {block.actions.dtype for block in held} == {np.dtype(smallest)}  # by the schema alone
+
+    def test_room_for_what_is_computed_is_not_taken_by_blocks(self, tmp_path: Path) -> None:
+        accept(some_rows(9, PLANE), tmp_path / "set", schema=PLANE)
+        stored = datasets.load(uploading.place(tmp_path / "set"), PLANE, room=1000, whole=False)
+        (block,) = stored.blocks.stored()  # type: ignore[attr-defined]
+        block.read(True)
+        assert not stored.blocks.kept._blocks  # type: ignore[attr-defined]
+        assert block.memory.reserve(1000)
 
     @pytest.mark.parametrize("room", [0, blocks.KEPT])
     def test_what_lies_outside_the_schema_does_not_wrap_into_it(self, tmp_path: Path, room: int) -> None:

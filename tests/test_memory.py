@@ -12,19 +12,31 @@ from benchmarks import stays
 from discretion import cli, cluster, datasets, memory, requests, runs, settings
 from discretion.learning import learners
 from discretion.learning.curator import Curator
+from discretion.learning.schemas import Schema
 from tests import clusters, hungry, services
 from tests.dying import Queue
+
+
+def measured(folder: Path, schema: Schema, which: str, case: str) -> tuple[int, int]:
+    """Bytes that were taken, and those that were said."""
+    stays.store(folder, schema, hungry.STORED)
+    command = [sys.executable, "-m", "tests.hungry", which, str(folder), case]
+    environment = os.environ | cli._RESERVED | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    taken, said = map(int, done.stdout.split())
+    return taken, said
 
 
 class TestNeed:
     @pytest.mark.parametrize("case", hungry.CASES)
     def test_a_learner_takes_no_more_than_that_and_not_much_less(self, case: str, tmp_path: Path) -> None:
-        stays.store(tmp_path, hungry.CASES[case][0], hungry.STORED)
-        command = [sys.executable, "-m", "tests.hungry", "learn", str(tmp_path), case]
-        environment = os.environ | cli._RESERVED | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        taken, said = map(int, done.stdout.split())
+        taken, said = measured(tmp_path, hungry.CASES[case][0], "learn", case)
         assert taken <= said < 3 * taken
+
+    @pytest.mark.parametrize("case", hungry.LARGE)
+    def test_of_a_hundred_thousand_states_it_takes_no_more_either(self, case: str, tmp_path: Path) -> None:
+        taken, said = measured(tmp_path, hungry.LARGE[case][0], "large", case)
+        assert taken <= said
 
 
 class TestSumming:

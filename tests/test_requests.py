@@ -81,12 +81,12 @@ class TestAsked:
         found = asked(services.VECTOR | {"actions": {"count": actions}}, request)
         nobody = Curator(Trajectories(found.schema, found.units, []), found.cost.exact)
         document = learners.learn(nobody, found.privacy, found.parameters).document()
-        assert numbers_in(document.get("steps", document.get("groups"))) == requests._numbers(found)
+        assert numbers_in(document.get("steps", document.get("groups"))) == requests.numbers(found)
 
     def test_a_report_is_short_whatever_it_is_computed_with(self):
         report = {"algorithm": "dp-fqe", "privacy": {"rho": "0.5"}, "parameters": {}, "policy": "pol_1"}
         found = asked(services.TABULAR, report)
-        assert requests._numbers(found) == 0
+        assert requests.numbers(found) == 0
 
 
 def numbers_in(document):

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from discretion import database, errors, memory, requests, runs, settings, tables
-from discretion.learning.schemas import Discrete, Schema
+from discretion import blocks, database, errors, memory, requests, runs, settings, tables, uploads
+from discretion.learning.schemas import Discrete, Schema, Vector
 from tests import services
 from tests.dying import Queue
 
@@ -166,6 +167,41 @@ class TestMemory:
         memory.check(asked(4, 100), found)
         with pytest.raises(errors.ProblemTooLarge, match=r"up to \d+ MB of memory and may take 1000;"):
             memory.check(asked(716, 10**6), found)
+
+    def test_vectors_stay_in_memory_as_far_as_they_may_and_are_not_refused_for_it(self, tmp_path: Path) -> None:
+        columns = tuple(f"x{index}" for index in range(12))
+        schema = Schema(20, Vector(columns, ((0.0, 1.0),) * 12), 4)
+        parameters = {"features": {"kind": "blocks", "terms": ["1", *columns]}}
+        request = {"algorithm": "dp-vapvi", "privacy": {"rho": "1"}, "parameters": parameters}
+        found = requests.of(schema, None, 100_000, request)
+        least = memory.need(found, 1, most=0)
+        assert memory.room(found, 1, most=least) == 0
+        assert memory.room(found, 1, most=least + 1000) == 1000
+        stored = 100_000 * 20 * uploads.record(schema).itemsize
+        assert memory.room(found, 1) == min(stored, blocks.KEPT)
+        small = settings.read(
+            services.environment(tmp_path, training_megabytes=1 + (least >> 20), training_processors=1)
+        )
+        memory.check(found, small)
+
+    def test_a_feature_table_counts_with_all_that_is_made_of_it(self) -> None:
+        def needed(states: int, width: int) -> int:
+            table = np.eye(width)[np.arange(states * 2) % width].reshape(states, 2, width) / 2
+            parameters = {"features": {"kind": "table", "values": table.tolist()}}
+            request = {"algorithm": "dp-vapvi", "privacy": {"rho": "1"}, "parameters": parameters}
+            return memory.need(requests.of(Schema(3, Discrete(states), 2), None, 100, request))
+
+        more = needed(2000, 10) - needed(1000, 10)
+        assert more > 20 * 8 * 1000 * 2 * 10  # twenty copies
+
+    def test_the_decisions_of_bins_count_as_those_of_states_do(self) -> None:
+        def needed(cells: int) -> int:
+            edges = np.linspace(0, 1, cells + 1)[1:-1].tolist()
+            parameters = {"features": {"kind": "bins", "edges": {"x": edges}}, "calibration": "paper"}
+            request = {"algorithm": "dp-vapvi", "privacy": {"rho": "1"}, "parameters": parameters}
+            return memory.need(requests.of(Schema(50, Vector(("x",), ((0.0, 1.0),)), 2), None, 100, request))
+
+        assert needed(2000) - needed(1000) > 50 * 1000 * 100
 
     def test_the_plan_and_the_training_say_so_before_anything_is_reserved(self, tmp_path: Path) -> None:
         with services.serve(tmp_path, workers=0, training_megabytes=200) as service:

@@ -1,7 +1,7 @@
 """Stored blocks as the learners read them: rows of Parquet to arrays by step, and small enough to stay in memory.
 
-A training asks a dataset several times. Blocks of discrete states stay in memory from one pass to the next, as many as
-fit a fixed size, in as few bytes as hold them exactly; of vector states, what pooled statistics compute of them.
+A training asks a dataset several times. Blocks stay in memory from one pass to the next, as many as fit a fixed size,
+in as few bytes as the schema allows; of vector states that are pooled over steps, what statistics compute of them.
 """
 
 import threading
@@ -32,10 +32,11 @@ _Which = NDArray[np.bool_] | slice
 
 class Kept:
     """Blocks that stay in memory from one pass to the next, or what was computed of them, as far as it fits a fixed
-    size."""
+    size; not `whole`: only what was computed, for which blocks would leave no room."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, *, whole: bool = True) -> None:
         self._whole = self._room = room
+        self._takes_blocks = whole
         self._turn, self._blocks = threading.Lock(), dict[int, Block]()
         self.computed = dict[tuple[int, Hashable], object]()
 
@@ -44,7 +45,8 @@ class Kept:
 
     @property
     def room(self) -> bool:
-        return self._room > 0
+        """For blocks."""
+        return self._takes_blocks and self._room > 0
 
     def keep(self, index: int, block: Block) -> None:
         """The first one for which there is no room is the last that is tried."""
@@ -117,13 +119,12 @@ class StoredBlocks:
     def _read(self, index: int, span: Span, rewards: bool) -> Block:
         if (known := self.kept.get(index)) is not None:
             return known
-        if not isinstance(self.schema.states, Discrete):
-            return self._block(self._opened(index, rewards), None, span)
-        keep = self.kept.room
+        keep, discrete = self.kept.room, isinstance(self.schema.states, Discrete)
         columns = _small(self._opened(index, rewards or keep), self.schema)
         if not keep:
             return self._block(columns, None, span)
-        block = self._block(*_priced(columns), span)
+        # Beside the numbers of vectors those of rewards are few.
+        block = self._block(*(_priced(columns) if discrete else (columns, None)), span)
         self.kept.keep(index, block)
         return block
 
@@ -180,13 +181,15 @@ def _chosen(values: NDArray[Any], which: _Which) -> NDArray[Any]:
 
 
 def _small(columns: Columns, schema: Schema) -> Columns:
-    """Columns of discrete states in as few bytes as the schema allows.
+    """Columns of whole numbers in as few bytes as the schema allows.
 
     How wide a number is must never follow from the numbers: one patient's largest state would change how everybody's
     are computed with. A state or action outside the schema is brought to its edge first, where it still counts nowhere:
     as it is, it would wrap around into the schema. Steps are inside.
     """
-    most = {"step": schema.horizon, "state0": schema.count, "final0": schema.count, "action": schema.actions}
+    most = {"step": schema.horizon, "action": schema.actions}
+    if isinstance(schema.states, Discrete):
+        most |= {"state0": schema.count, "final0": schema.count}
     inside = {name: np.clip(columns[name], -1, largest) for name, largest in most.items()}
     return columns | {name: values.astype(walks.kind(most[name])) for name, values in inside.items()}
 

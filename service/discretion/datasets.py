@@ -128,11 +128,14 @@ def blocks(place: Place) -> int:
     return len(shelves.manifest(place).spans)
 
 
-def load(place: Place, schema: Schema, only: Sequence[int] | None = None, *, room: int = 0) -> Trajectories:
+def load(
+    place: Place, schema: Schema, only: Sequence[int] | None = None, *, room: int = 0, whole: bool = True
+) -> Trajectories:
     """The dataset under the schema it was accepted with; its blocks, or `only` some in ascending order, are read anew
-    each time they are iterated, but for those that find room, in bytes, to stay in memory."""
+    each time they are iterated, but for those that find room, in bytes, to stay in memory. Not `whole`: the room is for
+    what is computed of them."""
     manifest = shelves.manifest(place)
-    return Trajectories(schema, manifest.units, StoredBlocks(place, schema, manifest, only, Kept(room)))
+    return Trajectories(schema, manifest.units, StoredBlocks(place, schema, manifest, only, Kept(room, whole=whole)))
 
 
 def retire(place: Place) -> None:

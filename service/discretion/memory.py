@@ -17,8 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from discretion import blocks, datasets, errors, shares
-from discretion.learning import apvi, apvi_stationary, fqe, outcomes, pae, sums, vapvi_stationary, walks
+from discretion import blocks, datasets, errors, requests, shares
+from discretion.learning import apvi, apvi_stationary, fqe, outcomes, pae, sums, vapvi, vapvi_stationary, walks
+from discretion.learning import features as maps
 from discretion.learning.schemas import Discrete
 from discretion.privacy import events
 from discretion.requests import Asked
@@ -32,7 +33,13 @@ _COPIES: Final = 3  # of a table: its sum, the noise or what was drawn, what is 
 _PACKED: Final = 40  # bytes of a record of vector states apart from features
 _SHRUNK: Final = 16  # of DP-PAE's tables: each thread's sums, and all that shrinking them makes
 _DENOISED: Final = 4  # of the one kernel of all steps
-_WRITTEN: Final = 128  # bytes of a step and state of a policy, as numbers and as text
+_MADE: Final = 2  # of a step's rows: the counts, and of these the trusted
+_WRITTEN: Final = 128  # bytes of a policy's number, or of a decision with its label and score, also as text
+_TABLE: Final = 32  # of a feature table: as it was sent, whitened, along the directions of a step, in the certificate
+_SENT: Final = 8  # the same for a machine that makes sums by it
+_STATISTICS: Final = 5  # of a step of DP-VAPVI, at most
+_LOOKED_AT: Final = 16  # of every step's matrices, when all steps are seen together
+_SCORED: Final = 3  # tables over step, state and action
 _SMALL: Final = 8  # partial sums that a machine holds if they are not large
 _SMALL_TRAINING: Final = 2048 * MEGABYTE
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
@@ -41,24 +48,28 @@ _LARGE: Final = 256 * MEGABYTE  # of one array
 _NEVER: Final = 2**31 - 1
 
 
-def need(asked: Asked, processors: int | None = None) -> int:
+def need(asked: Asked, processors: int | None = None, most: int = _SMALL_TRAINING) -> int:
     """Bytes, at most, of the process that learns by so many processors or fewer, or those of this process: what fewer
     leave free may be taken by `room`, and no more than that."""
-    return max(_apart(asked, processors), _beside(asked, processors) + room(asked, processors))
+    return max(_apart(asked, processors), _beside(asked, processors) + room(asked, processors, most))
 
 
-def room(asked: Asked, processors: int | None = None) -> int:
+def room(asked: Asked, processors: int | None = None, most: int = _SMALL_TRAINING) -> int:
     """Bytes of blocks, or of what is computed of them, that stay in memory from one pass to the next: all of them, as
-    far as a training stays small."""
-    if isinstance(asked.schema.states, Discrete):
+    far as a training stays small, and within what it may take. One that can do without them is not refused."""
+    if keeps_blocks(asked):
         _, record = _block_rows(asked)
-    elif isinstance(asked.parameters, vapvi_stationary.Parameters):
+    else:
+        assert isinstance(asked.parameters, vapvi_stationary.Parameters)
         features = asked.parameters.features  # of a record, and of its successor if nobody has it
         record = _PACKED + 2 * features.width * np.dtype(walks.kind(features.largest)).itemsize
-    else:
-        return 0
     stored = asked.units * asked.schema.per_unit * asked.schema.horizon * record
-    return max(0, min(blocks.KEPT, stored, _SMALL_TRAINING - _beside(asked, processors)))
+    return max(0, min(blocks.KEPT, stored, min(most, _SMALL_TRAINING) - _beside(asked, processors)))
+
+
+def keeps_blocks(asked: Asked) -> bool:
+    """Or what is computed of them, where pooled statistics ask for the same features in every pass."""
+    return not isinstance(asked.parameters, vapvi_stationary.Parameters)
 
 
 def _apart(asked: Asked, processors: int | None) -> int:
@@ -66,9 +77,39 @@ def _apart(asked: Asked, processors: int | None) -> int:
     rows, _ = _block_rows(asked)
     records = asked.units * asked.schema.per_unit * asked.schema.horizon
     threads = min(processors or sums.processors(), -(-records // rows))
+    learning = _regressing(asked, threads) if _by_step(asked) else _learning(asked, asked.mechanisms)
+    return _reading(asked, threads) + learning + _written(asked)
+
+
+def _written(asked: Asked) -> int:
+    """The policy, as it is made or, for an evaluation, as it is judged: of vector states it may be any."""
+    if asked.judged is None:
+        return _WRITTEN * requests.numbers(asked)
     discrete = isinstance(asked.schema.states, Discrete)
-    written = asked.schema.horizon * asked.schema.count * _WRITTEN if discrete else 0
-    return _reading(asked, threads) + _learning(asked, asked.mechanisms) + written
+    return _WRITTEN * (asked.schema.horizon * asked.schema.count if discrete else requests.MAX_NUMBERS)
+
+
+def _by_step(asked: Asked) -> bool:
+    return isinstance(asked.parameters, vapvi.Parameters)
+
+
+def _regressing(asked: Asked, threads: int) -> int:
+    """DP-VAPVI: the sums of one step at a time, what is kept of all steps, and a table of features."""
+    assert isinstance(asked.parameters, vapvi.Parameters)
+    features, horizon = asked.parameters.features, asked.schema.horizon
+    held = _STATISTICS * (_COPIES + threads) * max(_entries(asked, event) for event in asked.mechanisms)
+    matrices = horizon * features.groups * features.width**2
+    if isinstance(features, maps.Blocks):
+        return 8 * (held + _COPIES * matrices)  # which are the policy's
+    cells = features.states * features.actions
+    held += _COPIES * threads * cells + _SCORED * horizon * cells
+    held += _LOOKED_AT * matrices if asked.parameters.normalises else 0
+    return 8 * (held + (_TABLE * _numbers_of(features) if isinstance(features, maps.Table) else 0))
+
+
+def _numbers_of(features: maps.Table) -> int:
+    """With the constant."""
+    return features.states * features.actions * (features.width + 1)
 
 
 def _beside(asked: Asked, processors: int | None) -> int:
@@ -80,14 +121,25 @@ def _beside(asked: Asked, processors: int | None) -> int:
 def summing(asked: Asked) -> int:
     """Bytes, at most, of a machine that makes sums for it, by one thread and reading each block once: of large ones it
     keeps its own while it adds two others'."""
-    tables = 8 * sum(_entries(asked, event) for event in asked.mechanisms)
-    return _reading(asked, 1) + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+    tables, features = 8 * sum(_entries(asked, event) for event in asked.mechanisms), _features(asked)
+    if isinstance(features, maps.Table):  # counts of each state and action are sent back, sums are made of them here
+        tables = 8 * _STATISTICS * features.states * features.actions
+    sent = _SENT * 8 * _numbers_of(features) if isinstance(features, maps.Table) else 0
+    return _reading(asked, 1) + sent + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+
+
+def _features(asked: Asked) -> maps.FeatureMap | None:
+    found: maps.FeatureMap | None = getattr(asked.parameters, "features", None)
+    return found
 
 
 def _reading(asked: Asked, threads: int) -> int:
-    width = int(getattr(getattr(asked.parameters, "features", None), "width", 0) or 0)
+    """Features of vector states are computed, all steps of a block or one at a time; others are looked up."""
+    features = _features(asked)
+    width = features.width if isinstance(features, maps.Blocks) else 0
     rows, record = _block_rows(asked)
-    return _PROGRAM + threads * rows * (_BLOCK * record + _FEATURES * 8 * width)
+    steps = asked.schema.horizon if _by_step(asked) else 1
+    return _PROGRAM + threads * (rows * _BLOCK * record + -(-rows // steps) * _FEATURES * 8 * width)
 
 
 def _block_rows(asked: Asked) -> tuple[int, int]:
@@ -102,8 +154,10 @@ def _learning(asked: Asked, tables: Sequence[events.Event]) -> int:
 
 def _copies(asked: Asked, event: events.Event) -> float:
     if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(asked, event):
-        narrow = apvi.narrow(asked.schema, asked.units, asked.privacy, asked.parameters)
-        return (1.0 if narrow else 1.5) + 3 / asked.schema.horizon  # what is made of it, of two steps at a time
+        public = (asked.schema, asked.units, asked.privacy, asked.parameters)
+        rows = _entries(asked, event) / event.shape[-1]
+        made = _MADE * min(1.0, 2 * apvi.likely_rows_of_a_step(*public) / rows)  # of two steps at a time
+        return (1.0 if apvi.narrow(*public) else 1.5) + made
     if isinstance(asked.parameters, apvi_stationary.Parameters):
         return _DENOISED
     return _SHRUNK if isinstance(asked.parameters, pae.Parameters) else _COPIES
@@ -116,19 +170,14 @@ def _is_drawn(asked: Asked, event: events.Event) -> bool:
 
 
 def _entries(asked: Asked, event: events.Event) -> int:
-    """Of a table that is drawn lazily, those rows alone that may have enough visits.
-
-    A row is drawn if its noisy visits exceed E/2. Where it has t of them, that happens with probability 1 at most, with
-    ½ below E/2, and hardly ever below E/4 or without any: so of n visits no more than n/(E/2) rows are expected, and
-    six deviations above that are allowed for.
-    """
-    whole = math.prod(event.shape)
-    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(asked, event):
-        enough = max(1.0, apvi.trusted_from(asked.schema, asked.units, asked.privacy, asked.parameters) / 2)
-        rows = asked.schema.horizon * asked.units * asked.schema.per_unit / enough
-        return min(whole, math.ceil(rows + 6 * math.sqrt(rows) + 36) * event.shape[-1], apvi.MAX_DRAWN)
-    if isinstance(asked.parameters, apvi_stationary.Parameters):
-        return min(whole, apvi_stationary.MAX_DRAWN)
+    """Of a table that is drawn lazily, those rows alone that may have enough visits."""
+    whole, parameters = math.prod(event.shape), asked.parameters
+    if isinstance(parameters, apvi.Parameters) and _is_drawn(asked, event):
+        rows = apvi.likely_rows(asked.schema, asked.units, asked.privacy, parameters)
+        return min(whole, rows * event.shape[-1], apvi.MAX_DRAWN)
+    if isinstance(parameters, apvi_stationary.Parameters) and _is_drawn(asked, event):
+        rows = apvi_stationary.likely_rows(asked.schema, asked.units, asked.privacy, parameters)
+        return min(whole, rows * event.shape[-1], apvi_stationary.MAX_DRAWN)
     if event.statistic == outcomes.Transitions.name:  # the rows that some policy may need
         return min(fqe.most_drawn(asked.schema), fqe.MAX_DRAWN)
     return whole
@@ -181,7 +230,8 @@ def machine() -> int:
 
 
 def check(asked: Asked, found: Settings) -> None:
-    wanted, most = need(asked, processors(found)), limit(found)
+    most = limit(found)
+    wanted = need(asked, processors(found), most)
     if wanted > most:
         raise errors.ProblemTooLarge(
             f"This training needs up to {-(-wanted // MEGABYTE)} MB of memory and may take {most // MEGABYTE}; use "

@@ -114,9 +114,11 @@ def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict
     found = replace(found, half=request.get("half"), judged=request.get("policy"))
     if (algorithm == report.NAME) != (found.judged is not None):
         raise errors.InvalidParameter(f"{report.NAME} judges a policy; ask for it with POST /v1/evaluations.")
-    numbers = _numbers(found)
-    if numbers > MAX_NUMBERS:
-        raise errors.ProblemTooLarge(f"The policy would hold {numbers} numbers; {MAX_NUMBERS} is the most.")
+    held = numbers(found)
+    if held > MAX_NUMBERS:
+        raise errors.ProblemTooLarge(
+            f"The policy would hold {held} numbers; {MAX_NUMBERS} is the most. Use fewer steps, states, cells or terms."
+        )
     if found.cost.nano == 0:
         raise errors.InvalidParameter("This training would read no patient at all; it needs no budget and is not run.")
     return found
@@ -145,7 +147,7 @@ def certified(found: Asked, origin: certificates.Origin | None = None) -> certif
     )
 
 
-def _numbers(found: Asked) -> int:
+def numbers(found: Asked) -> int:
     """In a policy's document; a table's decision counts with its label and score as one."""
     if found.algorithm == report.NAME:  # which is short, whatever it is computed with
         return 0

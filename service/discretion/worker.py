@@ -367,7 +367,8 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
         judged = None if asked.judged is None else evaluations.judged(connection, asked)
         patients = None if asked.judged is None else evaluations.patients(connection, dataset, asked)
     place = shelves.opened(found).place(str(dataset.folder))
-    trajectories = asked.read(datasets.load(place, asked.schema, room=memory.room(asked)))
+    room, whole = memory.room(asked, most=memory.limit(found)), memory.keeps_blocks(asked)
+    trajectories = asked.read(datasets.load(place, asked.schema, room=room, whole=whole))
     key = signing.current(found)
     made: Policy | Report
     with np.errstate(all="ignore"), summing.of(found, dataset) as totals:

@@ -12,8 +12,8 @@ import pytest
 from discretion import errors
 from discretion.learning import baselines
 from discretion.learning import features as maps
-from discretion.learning.schemas import Schema
-from discretion.learning.trajectories import Trajectories
+from discretion.learning.schemas import Discrete, Schema
+from discretion.learning.trajectories import Trajectories, block_of
 from tests import curators, transcriptions, worlds
 from tests.worlds import END, PLANE, World
 
@@ -153,6 +153,17 @@ class TestBehaviourCloning:
     def test_vector_states_are_refused(self) -> None:
         with pytest.raises(errors.InvalidParameter, match="discrete states"):
             baselines.behaviour_cloning(Trajectories(Schema(2, PLANE, 2), 1, []))
+
+    def test_a_hundred_thousand_states_are_copied_and_planned_for(self) -> None:
+        """Of which no table over pairs of states could be held."""
+        draw, schema = np.random.default_rng(0), Schema(2, Discrete(100_000), 3)
+        states, actions = draw.integers(100_000, size=(2, 50)), draw.integers(3, size=(2, 50))
+        data = Trajectories(schema, 50, [block_of(states, actions, np.ones((2, 50)))])
+        copied: Any = baselines.behaviour_cloning(data).rule
+        planned: Any = baselines.value_iteration(data).rule
+        for rule in (copied, planned):
+            assert (rule.decisions[1][states[1]] == actions[1]).all()
+        assert (planned.scores[0][states[0]] == 2.0).all()
 
 
 def regressed(

@@ -73,6 +73,10 @@ class TestTable:
         with pytest.raises(errors.ProblemTooLarge, match="width 1001"):
             Table(np.zeros((1, 1, 1001)))
 
+    def test_one_hot_features_of_many_states_are_refused_before_they_are_made(self) -> None:
+        with pytest.raises(errors.ProblemTooLarge, match="width 500000"):
+            features.one_hot(100_000, 5)
+
     def test_one_hot_features_are_exact(self) -> None:
         hot = features.one_hot(3, 2)
         assert (hot.psi.reshape(6, 6) == np.eye(6) * ONE).all()

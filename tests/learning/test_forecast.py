@@ -223,3 +223,42 @@ class TestWarnings:
 
     def test_enough_data_for_the_papers_constants_is_not_warned_about(self) -> None:
         assert of(10**9, parameters=apvi.Parameters()).warnings == ()
+
+
+class TestRowsThatAreNotDrawn:
+    @pytest.mark.parametrize(
+        ("parameters", "most"), [(COUNTED, 2684), (apvi_stationary.Parameters(), 671)], ids=["per step", "first visits"]
+    )
+    def test_the_plan_says_how_many_there_may_be(
+        self, parameters: apvi.Parameters | apvi_stationary.Parameters, most: int
+    ) -> None:
+        def told(states: int, units: int) -> list[str]:
+            schema = Schema(20, Discrete(states), 5)
+            visiting = forecast.visiting_of(None, schema, parameters)
+            warnings = forecast.forecast(schema, units, RHO, parameters, visiting).warnings
+            return [warning for warning in warnings if "rows of transitions" in warning]
+
+        (warning,) = told(100_000, 10**7)
+        assert f"at most {most} rows of 100001 successors are drawn" in warning
+        assert not told(100_000, 1000)
+        assert not told(100, 10**7)
+
+    @pytest.mark.parametrize("visited", [1.0, 0.05])
+    def test_no_more_are_drawn_than_are_likely(self, visited: float) -> None:
+        """Of visits that spread so that as many rows as can be have enough."""
+        schema, rng = Schema(1, Discrete(4000), 1), np.random.default_rng(3)
+        parameters = apvi_stationary.Parameters(trust=12.0)
+        noise = math.sqrt(apvi_stationary.mechanisms(schema, 10, RHO, parameters)[0].scale)
+        enough = apvi_stationary.visits_needed(schema, 10, RHO, parameters)
+        each = math.ceil(enough)
+        rows = int(4000 * visited)
+        visits = np.zeros((4000, 1))
+        visits[:rows] = each
+        drawn = np.count_nonzero(visits + rng.normal(size=visits.shape) * noise > enough)
+        likely = apvi_stationary.likely_rows(schema, rows * each, RHO, parameters)
+        assert 0 < drawn <= likely
+        assert likely == min(4000, math.floor(rows * each / (enough / 2)))
+
+    def test_where_noise_alone_may_lift_rows_all_count(self) -> None:
+        schema, parameters = Schema(4, Discrete(4000), 5), apvi_stationary.Parameters(trust=2.0)
+        assert apvi_stationary.likely_rows(schema, 100, RHO, parameters) == 20_000

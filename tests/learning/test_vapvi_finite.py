@@ -30,6 +30,7 @@ class Described:
         self.world, self.given, self.noise = world, parameters, noise
         self.schema, self.H = world.schema, world.schema.horizon
         features = parameters.features
+        assert not isinstance(features, maps.Blocks)
         white = features if isinstance(features, maps.Bins) else whitening.whitened(features).features
         self.cells: Any = lambda state: curators.cell(features, state)
         self.S, self.A = white.states, white.actions

@@ -141,6 +141,32 @@ def trusted_from(schema: Schema, units: int, privacy: Share, parameters: Paramet
     return _bound((visits, transitions), schema, parameters.delta)
 
 
+def likely_rows(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> int:
+    """How many rows may have enough visits to be drawn, at most.
+
+    A row is drawn if its noisy visits exceed E/2. Where it has t of them, that happens with probability 1 at most, with
+    ½ below E/2, and hardly ever below E/4 or without any: so of n visits no more than n/(E/2) rows are expected, and
+    six deviations above that are allowed for.
+    """
+    rows = schema.horizon * units * schema.per_unit / _enough(schema, units, privacy, parameters)
+    return min(schema.horizon * schema.count * schema.actions, math.ceil(rows + 6 * math.sqrt(rows) + 36))
+
+
+def likely_rows_of_a_step(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> int:
+    """The same of one step, where each trajectory has one visit: steps may differ in how many they have."""
+    rows = units * schema.per_unit / _enough(schema, units, privacy, parameters)
+    return min(schema.count * schema.actions, math.ceil(rows + 6 * math.sqrt(rows) + 36))
+
+
+def _enough(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
+    return max(1.0, trusted_from(schema, units, privacy, parameters) / 2)
+
+
+def most_rows(schema: Schema) -> int:
+    """That are drawn. A row has noise in every successor, and what is drawn is held, stored and derived from."""
+    return MAX_DRAWN // (schema.count + 1)
+
+
 def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
     """How many it takes, about and at least, before its score is above zero.
 
@@ -193,7 +219,7 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     visits, *rewarded = curator.ask(visiting, *rewarding)
     counted = (visits.event, curator.price(moving))
     bound = _bound(counted, schema, parameters.delta)
-    rows = _eligible(visits.grid, bound) if lazy else np.arange(visits.grid.size)
+    rows = _eligible(visits.grid, bound, most_rows(schema)) if lazy else np.arange(visits.grid.size)
     chosen = TransitionCounts(schema, rows=rows, narrow=narrow(schema, curator.units, privacy, parameters))
     (transitions,) = curator.ask(Query(chosen, moving.share))
     curator.done()
@@ -207,10 +233,13 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     )
 
 
-def _eligible(visits: IntArray, bound: float) -> IntArray:
-    """Rows that may pass the threshold; if memory is short, those with the most noisy visits, which were released."""
-    rows = np.flatnonzero(visits > bound / 2)
-    most = MAX_DRAWN // (visits.shape[1] + 1)
+def _eligible(visits: IntArray, bound: float, most: int) -> IntArray:
+    """Rows that may pass the threshold."""
+    return most_visited(visits, np.flatnonzero(visits > bound / 2), most)
+
+
+def most_visited(visits: IntArray, rows: IntArray, most: int) -> IntArray:
+    """Of more rows than there is memory for, those with the most noisy visits, which were released."""
     if len(rows) <= most:
         return rows
     return np.sort(rows[np.argsort(-visits.ravel()[rows], kind="stable")[:most]])
@@ -237,6 +266,7 @@ def consistent(
     totals: FloatArray,  # (R,) n′_sa ≥ 0
     counts: FloatArray,  # (R, S+1) n′_sas′ ≥ 0
     bound: float,
+    out: FloatArray | None = None,  # may be the counts themselves
 ) -> FloatArray:  # (R, S+1) ñ_sas′
     """Eq. (final_choice): the closest counts in the largest deviation whose sum is within E/2 of n′_sa, and none < 0.
 
@@ -245,11 +275,12 @@ def consistent(
     """
     reached = counts.sum(axis=1)
     low, high = totals - bound / 2, totals + bound / 2
-    chosen = counts + (np.maximum(low - reached, 0.0) / counts.shape[1])[:, None]
+    # Rows that are over rise by nothing, so that their counts stand here unchanged.
+    chosen = np.add(counts, (np.maximum(low - reached, 0.0) / counts.shape[1])[:, None], out=out)
     over = np.flatnonzero(reached > high)
     for start in range(0, len(over), _ROWS):
         rows = over[start : start + _ROWS]
-        some = counts[rows]
+        some = chosen[rows]
         chosen[rows] = denoising.lowered(some, np.broadcast_to(1.0, some.shape), high[rows])
     return chosen
 
@@ -273,7 +304,7 @@ def _kernel(release: Release, bound: float, step: int) -> _Kernel:
     cell = release.rows[start:stop] - step * cells
     totals = np.maximum(release.visits[step].ravel()[cell], 0).astype(np.float64)
     noisy = release.transitions[start:stop].astype(np.float64)
-    counts = consistent(totals, np.maximum(noisy, 0.0, out=noisy), bound)
+    counts = consistent(totals, np.maximum(noisy, 0.0, out=noisy), bound, out=noisy)
     visits = counts.sum(axis=1)
     trusted = visits > bound
     kernel = counts if trusted.all() else counts[trusted]

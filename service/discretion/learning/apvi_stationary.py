@@ -41,7 +41,7 @@ from discretion import errors
 from discretion.learning import apvi, checks, counts, denoising, kernels, policy, rewards
 from discretion.learning.curator import Answer, Curator, Query, Share, check_budget, event_of, is_narrow
 from discretion.learning.denoising import Noised
-from discretion.learning.schemas import FloatArray, IntArray, Schema
+from discretion.learning.schemas import FloatArray, Schema
 from discretion.learning.sums import Statistic
 from discretion.privacy import events
 
@@ -54,6 +54,7 @@ _REWARD_SHARES: Final = {"either": (3, 2, 1), "action": (1, 0, 0), "arrival": (0
 _SMALLEST_REWARD: Final = 3e-3  # of the declared width
 _TOLD: Final = 2.5  # deviations of its noise at which a sum of rewards is expected to be told from it
 _PAID: Final = 0.25  # of what a step may pay, where it is expected to pay
+_RARELY: Final = 1e-6  # of trainings
 _NO_REWARD: Final = 50.0  # cells known to pay nothing, before the data is seen
 
 
@@ -153,6 +154,21 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     return max(parameters.trusted(schema.count) * noise, kernels.fewest(schema.count))
 
 
+def likely_rows(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> int:
+    """How many rows may have enough visits to be drawn, at most: those that have half of them, where noise hardly ever
+    adds the other half, and else all."""
+    half, whole = visits_needed(schema, units, privacy, parameters) / 2, schema.count * schema.actions
+    event = mechanisms(schema, units, privacy, parameters)[0]
+    if whole * float(kernels.tail(np.array([half]), event)[0]) > _RARELY:
+        return whole
+    return min(whole, math.floor(units * schema.per_unit * schema.horizon / half))
+
+
+def most_rows(schema: Schema) -> int:
+    """That are drawn, as in `apvi`."""
+    return MAX_DRAWN // (schema.count + 1)
+
+
 def reward_shortfall(
     schema: Schema, units: int, privacy: Share, parameters: Parameters, seen: FloatArray
 ) -> float:  # (S, A) expected visits
@@ -181,7 +197,7 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     visiting, moving, *rewarding = queries(schema, privacy, parameters)
     visits, *paid = curator.ask(visiting, *rewarding)
     least = kernels.least_visits(visits.grid, visits.event, parameters.trusted(schema.count)) if lazy else -math.inf
-    rows = _eligible(visits.grid, least)
+    rows = apvi.most_visited(visits.grid, np.flatnonzero(visits.grid > least), most_rows(schema))
     chosen = counts.TransitionCounts(schema, DYNAMICS, rows, is_narrow(moving, curator.units))
     (transitions,) = curator.ask(Query(chosen, moving.share))
     curator.done()
@@ -196,15 +212,6 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
         by_arrival=sums.get(counts.ArrivalSums),
         arrivals=sums.get(counts.ArrivalCounts),
     )
-
-
-def _eligible(visits: IntArray, least: float) -> IntArray:
-    """Rows that may be trusted; if memory is short, those with the most noisy visits, which were released."""
-    rows = np.flatnonzero(visits > least)
-    most = MAX_DRAWN // (len(visits) + 1)
-    if len(rows) <= most:
-        return rows
-    return np.sort(rows[np.argsort(-visits.ravel()[rows], kind="stable")[:most]])
 
 
 @dataclass(frozen=True, eq=False)

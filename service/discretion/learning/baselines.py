@@ -19,18 +19,25 @@ import numpy as np
 
 from discretion.learning import features as maps
 from discretion.learning import policy, rewards
-from discretion.learning.schemas import FloatArray, IntArray
+from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Records, Trajectories
 from discretion.learning.values import LinearScore, linear_score
 
 
 @dataclass(frozen=True)
 class _Counts:
-    """Exact counts of one step."""
+    """Exact counts of one step, of the transitions that occurred."""
 
     visits: IntArray  # (S, A)
-    transitions: IntArray  # (S, A, S+1)
+    cells: IntArray  # (T,) flat (s, a)
+    successors: IntArray  # (T,) S for the end
+    shares: FloatArray  # (T,) of its cell's visits
     rewards: FloatArray  # (S, A) mean scaled reward, 0 where never visited
+
+    def mean(self, values: FloatArray) -> FloatArray:  # (T,) → (S, A)
+        """Of what follows each (s, a), 0 where it was never visited."""
+        found = np.bincount(self.cells, weights=self.shares * values, minlength=self.visits.size)
+        return found.astype(np.float64).reshape(self.visits.shape)  # of none: integers
 
 
 def _records(trajectories: Trajectories, step: int, low: int = 0, high: int | None = None) -> Records:
@@ -43,17 +50,28 @@ def _records(trajectories: Trajectories, step: int, low: int = 0, high: int | No
     return joined.only(joined.known | (step + 1 == trajectories.schema.horizon))
 
 
+def _visited(records: Records, schema: Schema) -> IntArray:  # (R,) flat (s, a)
+    return records.states.astype(np.int64) * schema.actions + records.actions
+
+
+def _visits(trajectories: Trajectories, step: int) -> IntArray:  # (S, A)
+    schema = trajectories.schema
+    shape = (schema.count, schema.actions)
+    return np.bincount(_visited(_records(trajectories, step), schema), minlength=math.prod(shape)).reshape(shape)
+
+
 def _counts(trajectories: Trajectories, step: int) -> _Counts:
-    schema, states = trajectories.schema, trajectories.schema.count
-    records = _records(trajectories, step)
-    cells = records.states.astype(np.int64), records.actions
-    successors = np.where(records.known, records.successors, states).astype(np.int64)
-    transitions = np.zeros((states, schema.actions, states + 1), dtype=np.int64)
-    np.add.at(transitions, (*cells, successors), 1)
-    total = np.zeros((states, schema.actions))
+    schema, columns = trajectories.schema, trajectories.schema.count + 1
+    records, shape = _records(trajectories, step), (schema.count, schema.actions)
+    cells = _visited(records, schema)
+    successors = np.where(records.known, records.successors, schema.count).astype(np.int64)
+    keys, counts = np.unique(cells * columns + successors, return_counts=True)
+    visits = np.bincount(cells, minlength=math.prod(shape))
+    total = np.zeros(len(visits))
     np.add.at(total, cells, records.rewards)
-    visits = transitions.sum(axis=2)
-    return _Counts(visits, transitions, total / np.maximum(visits, 1))
+    left, entered = np.divmod(keys, columns)
+    mean = (total / np.maximum(visits, 1)).reshape(shape)
+    return _Counts(visits.reshape(shape), left, entered, counts / visits[left], mean)
 
 
 def apvi(
@@ -75,10 +93,9 @@ def apvi(
     for step in reversed(range(horizon)):
         counts = _counts(trajectories, step)
         n = np.maximum(counts.visits, 1)
-        kernel = counts.transitions / n[..., None]
-        following = value + (0.0 if reward is None else reward.on_arrival(schema))
-        mean = kernel @ following
-        variance = (kernel * (following - mean[..., None]) ** 2).sum(axis=2)
+        following = (value + (0.0 if reward is None else reward.on_arrival(schema)))[counts.successors]
+        mean = counts.mean(following)
+        variance = counts.mean((following - mean.ravel()[counts.cells]) ** 2)
         spread = np.sqrt(variance) if pessimism == "bernstein" else float(horizon)
         penalty = c1 * spread * np.sqrt(iota / n) + c2 * horizon * iota / n
         raw = (counts.rewards if reward is None else reward.at(schema, step)) + mean - penalty
@@ -95,7 +112,7 @@ def value_iteration(trajectories: Trajectories, *, reward: rewards.Known | None 
 def behaviour_cloning(trajectories: Trajectories) -> policy.Policy:
     """Copies; `learned` where the state was seen at that step. It estimates no values: scores are zero."""
     schema = trajectories.schema
-    visits = np.stack([_counts(trajectories, step).visits for step in range(schema.horizon)])
+    visits = np.stack([_visits(trajectories, step) for step in range(schema.horizon)])
     scores = np.zeros(visits.shape[:2])
     rule = policy.Table(visits.argmax(axis=2), visits.sum(axis=2) > 0, scores)
     return policy.Policy("behaviour-cloning", schema.horizon, schema.states, schema.actions, rule)

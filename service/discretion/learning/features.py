@@ -340,7 +340,8 @@ def dimension(features: FeatureMap) -> int:
 
 
 def one_hot(states: int, actions: int) -> Table:
-    """The map under which a linear MDP is a tabular one."""
+    """The map under which a linear MDP is a tabular one: as wide as it is long, so a large one is refused first."""
+    _check_dimension(1, states * actions)
     return Table(np.eye(states * actions).reshape(states, actions, states * actions))
 
 

@@ -27,6 +27,11 @@ _CUT_SHORT: Final = (
     "Stays earn once, by an outcome, and these counts leave out what a stay earns at the horizon where it was cut; "
     "use auto or dp-pae."
 )
+_TOO_MANY_ROWS: Final = (
+    "Up to {likely} rows of transitions may have enough visits, and at most {most} rows of {successors} successors are "
+    "drawn: those with the most noised visits. From the others nothing is learned, and their decisions are fallbacks. "
+    "Use fewer states, or dp-pae, which counts no transitions."
+)
 _CLIPPED: Final = (
     "It is the constant c2 that asks for so many visits: with fewer, its penalty clips every score to zero."
 )
@@ -100,6 +105,7 @@ def forecast(schema: Schema, units: int, privacy: Share, parameters: Parameters,
     told = list(_constants(getattr(parameters, "features", None)))
     if schema.outcome and isinstance(parameters, apvi_stationary.Parameters):
         told.append(_CUT_SHORT)
+    told += _left_out(schema, units, privacy, parameters)
     return replace(found, warnings=(*found.warnings, *told))
 
 
@@ -123,6 +129,20 @@ def _listed(which: BoolArray) -> str:  # (d,)
     numbers = np.flatnonzero(which)
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     return ", ".join(map(str, numbers[:_NAMED])) + more
+
+
+def _left_out(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> list[str]:
+    """Where rows with enough visits may not be drawn, because there are too many successors."""
+    if isinstance(parameters, apvi.Parameters):
+        likely, most = apvi.likely_rows(schema, units, privacy, parameters), apvi.most_rows(schema)
+    elif isinstance(parameters, apvi_stationary.Parameters):
+        likely = apvi_stationary.likely_rows(schema, units, privacy, parameters)
+        most = apvi_stationary.most_rows(schema)
+    else:
+        return []
+    if likely <= most or learners.hopeless(schema, units, privacy, parameters) is not None:
+        return []
+    return [_TOO_MANY_ROWS.format(likely=likely, most=most, successors=schema.count + 1)]
 
 
 def _expected(schema: Schema, units: int, privacy: Share, parameters: Parameters, visiting: Visiting) -> Forecast:

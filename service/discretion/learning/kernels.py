@@ -135,7 +135,7 @@ def least_visits(visits: IntArray, event: events.Event, trust: float) -> float:
     """
     ranked = -np.sort(-visits.ravel())
     passing = np.arange(1, len(ranked) + 1)
-    sound = np.flatnonzero(len(ranked) * _tail(ranked, event) <= _FALSE * passing)
+    sound = np.flatnonzero(len(ranked) * tail(ranked, event) <= _FALSE * passing)
     if not len(sound):
         return math.inf
     enough = max(trust * deviation(event), fewest(len(visits)))
@@ -147,7 +147,7 @@ def fewest(states: int) -> float:
     return min(states / _PER_VISIT, _FEWEST)
 
 
-def _tail(noise: IntArray, event: events.Event) -> FloatArray:
+def tail(noise: IntArray | FloatArray, event: events.Event) -> FloatArray:
     """A bound on how often noise is that large or larger."""
     if event.mechanism == events.LAPLACE:
         return np.exp(-np.maximum(noise / float(event.scale), 0.0)) / 2

@@ -188,9 +188,10 @@ def _statistics(schema: Schema, parameters: Parameters, step: int) -> _Sums:
 
 def _normalised(schema: Schema, parameters: Parameters, step: int) -> _Sums:
     """Targets come divided by their range: all bounds are 1. Var Ṽ ≤ 1 if Ṽ_{h+1} ∈ [0, 2] (Popoviciu): σ̃ = 1."""
-    assert not isinstance(parameters.features, maps.Blocks)
-    table = isinstance(parameters.features, maps.Table)
-    features = whitening.whitened(parameters.features).features if table else parameters.features
+    features = parameters.features
+    assert not isinstance(features, maps.Blocks)
+    if isinstance(features, maps.Table):
+        features = whitening.whitened(features).features
     first, second = parameters.parts
     common = (schema, features, step)
     wanted: _Sums = {}

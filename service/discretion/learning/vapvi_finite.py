@@ -27,7 +27,7 @@ labelled `fallback`, unless that is the best itself and its estimate was narrowe
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -196,22 +196,23 @@ def together(told: Told, prior: float) -> tuple[FloatArray, FloatArray]:  # (H, 
     return weights, covariances
 
 
-def seen_together(steps: Sequence[tuple[Told, float]], features: maps.FiniteMap, ridge: float) -> list[Estimate]:
-    """What is said of θ_h at every step, and half of its range: what steps may share is half_h·θ_h, in one unit."""
+def seen_together(steps: Sequence[tuple[Told, float]], features: maps.FiniteMap, ridge: float) -> Iterator[Estimate]:
+    """What is said of θ_h at every step, and half of its range: what steps may share is half_h·θ_h, in one unit. One
+    step after the other, since each is as large as the feature table."""
     halves = np.array([half for _, half in steps])
     halves = np.maximum(halves, _SHORTEST * halves.max())
     precision = np.stack([told.precision / half**2 for (told, _), half in zip(steps, halves, strict=True)])
     signal = np.stack([told.signal / half for (told, _), half in zip(steps, halves, strict=True)])
     prior = float(np.mean(halves**2)) / (PRECISION * ridge)
     weights, covariances = together(Told(precision, signal), prior)
-    return [
-        _estimate_of(features, mean / half, covariance / half**2, prior / half**2, told)
-        for mean, covariance, half, (told, _) in zip(weights, covariances, halves, steps, strict=True)
-    ]
+    psi = features.psi / maps.ONE
+    for mean, covariance, half, (told, _) in zip(weights, covariances, halves, steps, strict=True):
+        yield _estimate_of(features, psi, mean / half, covariance / half**2, prior / half**2, told)
 
 
 def _estimate_of(
     features: maps.FiniteMap,
+    psi: FloatArray,  # (S, A, p)
     weights: FloatArray,  # (G, p)
     covariance: FloatArray,  # (G, p, p)
     prior: float,
@@ -220,7 +221,6 @@ def _estimate_of(
     if isinstance(features, maps.Bins):
         cells, variance = features.group, covariance[:, 0, 0]
         return Estimate(weights[cells, 0], variance[cells], np.full(cells.shape, prior), None, variance, told)
-    psi = features.psi / maps.ONE
     variance, vectors = np.linalg.eigh(covariance[0])
     variance = np.maximum(variance, 0.0)
     along = (psi.reshape(-1, psi.shape[2]) @ vectors).reshape(psi.shape)
@@ -315,8 +315,8 @@ class Backward:
             return
         steps = [(told, found.half) for told, found in self._seen.values()]
         estimates = seen_together(steps, white, self._constants.ridge)
-        for (step, (_, found)), estimated in zip(self._seen.items(), estimates, strict=True):
-            self._decide(step, estimated, found)
+        for step, (_, found) in self._seen.items():  # no name for an estimate: it goes before the next is made
+            self._decide(step, next(estimates), found)
 
     def _decide(self, step: int, estimated: Estimate, found: Range) -> None:
         constants = self._constants

@@ -13,8 +13,9 @@ only one that does not depend on how eigenvectors are chosen.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _ROUNDS: Final = 100
 _CLOSE: Final = 1.01
 _WORK: Final = 1e9  # multiplications that a design may take, and the search for spanning rows
 _MOST_MATRICES: Final = 1000
+_known: Final = WeakKeyDictionary[maps.Table, "Geometry"]()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +61,22 @@ class Geometry:
         return np.asarray(np.linalg.inv((self.spanning @ self.spanning.T) ** 2), dtype=np.float64)
 
 
-@lru_cache(maxsize=8)
 def whitened(table: maps.Table) -> Geometry:
+    """Computed once for each table, and gone with it: it is several times as large."""
+    if (known := _known.get(table)) is None:
+        known = _known[table] = _geometry(table)
+    return known
+
+
+def _geometry(table: maps.Table) -> Geometry:
+    features, span = _white(table)
+    coordinates = (features.psi / maps.ONE) @ span.T
+    spanning = _spanning(np.unique(coordinates.reshape(-1, len(span)), axis=0))
+    return Geometry(features, span, coordinates, spanning)
+
+
+def _white(table: maps.Table) -> tuple[maps.Table, FloatArray]:
+    """ψ and its directions, by itself so that arrays of this size are gone before the next are made."""
     rows, columns = table.values.reshape(-1, table.width), table.width + 1
     scale = np.maximum(np.abs(rows).max(axis=0), np.finfo(float).tiny)
     extended = np.concatenate([rows / scale, np.ones((len(rows), 1))], axis=1)  # every column within [−1, 1]
@@ -70,10 +86,7 @@ def whitened(table: maps.Table) -> Geometry:
     root = _inverse_root(within, _design(within))
     psi = extended @ (span.T @ root @ span)
     psi /= np.sqrt((psi**2).sum(axis=1).max())
-    features = maps.Table(psi.reshape(table.states, table.actions, columns))
-    coordinates = (features.psi / maps.ONE) @ span.T
-    spanning = _spanning(np.unique(coordinates.reshape(-1, len(span)), axis=0))
-    return Geometry(features, span, coordinates, spanning)
+    return maps.Table(psi.reshape(table.states, table.actions, columns)), span
 
 
 def _span(rows: FloatArray) -> FloatArray:  # (N, p) → (r, p)
