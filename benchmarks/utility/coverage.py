@@ -38,6 +38,8 @@ _RANDOM: Final = 4  # a stream of its own
 _PLENTY: Final = Fraction(100)
 PROMISED: Final = 0.9
 _RECEIVED_RUNS: Final = 100
+_TRIED: Final = range(study.TRIED, study.TRIED + 2)  # seeds of a sample
+_VECTORS: Final = 100  # first seed of what is reported of vector states
 _SAMPLED: Final = 0.75  # of all runs of a sample together
 
 Document = dict[str, Any]
@@ -51,6 +53,7 @@ class Cell:
     rho: Fraction
     runs: int
     policies: tuple[str, ...] = POLICIES
+    first: int = study.FIRST  # of the reported seeds
 
 
 @dataclass(frozen=True)
@@ -193,11 +196,11 @@ def cells(sample: bool) -> list[Cell]:
         *(Cell("random", problems.random_mdp, 1_000, rho, 50, hard) for rho in (tenth, one)),
         *(Cell("windows", problems.windows, 2_000, rho, 100) for rho in (tenth, one)),
         *(Cell("windows", problems.windows, 20_000, rho, 30) for rho in (tenth, one)),
-        *(Cell("shock", lambda _: shock.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
-        *(Cell("glucose", lambda _: glucose.SIMULATOR, 2_000, rho, 100, vector) for rho in (tenth, one)),
-        Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector),
-        Cell("glucose", lambda _: glucose.SIMULATOR, 20_000, one, 10, vector),
-        *(Cell(each.name, _always(each), 2_000, one, 30, outcome) for each in windows_vector.ALL),
+        *(Cell("shock", lambda _: shock.SIMULATOR, 2_000, rho, 100, vector, _VECTORS) for rho in (tenth, one)),
+        *(Cell("glucose", lambda _: glucose.SIMULATOR, 2_000, rho, 100, vector, _VECTORS) for rho in (tenth, one)),
+        Cell("shock", lambda _: shock.SIMULATOR, 20_000, one, 10, vector, _VECTORS),
+        Cell("glucose", lambda _: glucose.SIMULATOR, 20_000, one, 10, vector, _VECTORS),
+        *(Cell(each.name, _always(each), 2_000, one, 30, outcome, _VECTORS) for each in windows_vector.ALL),
     ]
 
 
@@ -212,21 +215,25 @@ def _received(sample: bool, index: int, seed: int) -> list[Judged]:
 def run(sample: bool, only: str | None = None) -> bool:
     """Whether the promise held in every cell; as many runs at once as there are processors; `only` one problem, beside
     what is stored."""
-    return _run(sample, only, _one, None)
+    return _run(sample, only, _one, lambda cell: range(cell.first, cell.first + cell.runs))
 
 
 def run_received(sample: bool, only: str | None = None) -> bool:
     """The same of what patients received, which takes minutes."""
-    return _run(sample, only, _received, 2 if sample else _RECEIVED_RUNS)
+    return _run(sample, only, _received, lambda _: range(study.FIRST, study.FIRST + _RECEIVED_RUNS))
 
 
-def _run(sample: bool, only: str | None, judged: Callable[[bool, int, int], list[Judged]], runs: int | None) -> bool:
+def _run(
+    sample: bool,
+    only: str | None,
+    judged: Callable[[bool, int, int], list[Judged]],
+    reported: Callable[[Cell], range],
+) -> bool:
     rows = [] if sample or not SUMMARY.exists() else json.loads(SUMMARY.read_text(encoding="utf-8"))
     wanted = [(index, cell) for index, cell in enumerate(cells(sample)) if only in (None, cell.problem)]
-    first = study.TRIED if sample else study.FIRST
     with study.pool() as processes:
         waiting = [
-            [processes.submit(judged, sample, index, first + run) for run in range(runs or cell.runs)]
+            [processes.submit(judged, sample, index, seed) for seed in (_TRIED if sample else reported(cell))]
             for index, cell in wanted
         ]
         for (_, cell), asked in zip(wanted, waiting, strict=True):
