@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet
+from tests import hungry
 
 from benchmarks import stays
 from benchmarks.rows import Row, peak_megabytes, row
 from discretion import cli, datasets, memory, requests
-from discretion.learning import apvi, apvi_stationary, learners, pae, sums, vapvi_stationary
+from discretion.learning import apvi, apvi_stationary, evaluators, learners, pae, sums, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.features import Blocks
 from discretion.learning.schemas import Discrete, Schema, Vector
@@ -32,10 +32,18 @@ HORIZON, STATES, ACTIONS = 20, 716, 25
 ROUNDS = 14  # of the pooled learner: as many products with the features
 _READING = "pyarrow reading the same columns once, and numpy.bincount"
 _PRODUCTS = "the bare BLAS products on the same floats, in memory"
-_LEARNERS: dict[str, Any] = {
-    "DP-APVI": apvi.Parameters(),
-    "DP-APVI, first visits": apvi_stationary.Parameters(),
-    "DP-PAE": pae.Parameters(),
+COUNTING = ("DP-APVI", "DP-APVI, first visits", "DP-PAE")
+POOLED, BY_STEP = "DP-VAPVI, pooled", "DP-VAPVI, by step"
+ROUND_BY_ROUND, BY_TABLE, REGRESSING = "DP-FQE, rounds", "DP-FQE, table", "DP-FQE, vector states"
+PARAMETERS: dict[str, Callable[[Schema], learners.Parameters]] = {
+    "DP-APVI": lambda schema: apvi.Parameters(),
+    "DP-APVI, first visits": lambda schema: apvi_stationary.Parameters(),
+    "DP-PAE": lambda schema: pae.Parameters(),
+    POOLED: lambda schema: vapvi_stationary.Parameters(_columns(schema), rounds=ROUNDS),
+    BY_STEP: lambda schema: vapvi.Parameters(_columns(schema)),
+    ROUND_BY_ROUND: lambda schema: evaluators.Parameters(way="rounds"),
+    BY_TABLE: lambda schema: evaluators.Parameters(way="table"),
+    REGRESSING: lambda schema: evaluators.Parameters(features=_columns(schema)),
 }
 
 
@@ -50,15 +58,21 @@ def discrete(states: int = STATES, actions: int = ACTIONS, horizon: int = HORIZO
     return Schema(horizon, Discrete(states), actions)
 
 
-def vector(columns: int) -> Schema:
+def vector(columns: int, actions: int = 5, horizon: int = HORIZON) -> Schema:
     """States of so many columns; with the constant and five actions that is 5·(columns + 1) features."""
-    return Schema(HORIZON, Vector(tuple(f"x{i}" for i in range(columns)), ((-1.0, 1.0),) * columns), 5)
+    return Schema(horizon, Vector(tuple(f"x{i}" for i in range(columns)), ((-1.0, 1.0),) * columns), actions)
+
+
+def _columns(schema: Schema) -> Blocks:
+    """The constant and every column, of each action."""
+    assert isinstance(schema.states, Vector)
+    return Blocks(schema.states, schema.actions, ("1", *schema.states.columns))
 
 
 def _counting(folder: Path) -> Iterator[Row]:
     schema = discrete()
     stays.store(folder, schema, UNITS)
-    names = ("read", *_LEARNERS)
+    names = ("read", *COUNTING)
     rounds = [{name: isolated(name, folder, schema) for name in names} for _ in range(3)]  # a busy moment is nobody's
     found = {name: quickest_and_largest([each[name] for each in rounds]) for name in names}
     peer, memory = found.pop("read")
@@ -79,8 +93,8 @@ def _regressing(folder: Path) -> Iterator[Row]:
     stays.store(folder, schema, VECTOR_UNITS)
     peer, _ = isolated("products", folder, schema)
     narrow, _ = isolated("block products", folder, schema)
-    seconds, megabytes = isolated("pooled", folder, schema)
-    where = "DP-VAPVI, pooled, K=10⁶ H=20 d=85 in 5 blocks"
+    seconds, megabytes = isolated(POOLED, folder, schema)
+    where = f"{POOLED}, K=10⁶ H=20 d=85 in 5 blocks"
     yield row(where, "s", seconds, _PRODUCTS, peer, "<= 5")
     yield row(where, "s", seconds, "the same without the zeros of other actions' blocks", narrow, "none: for scale")
     floats = VECTOR_UNITS * HORIZON * 85 * 8 / 2**20
@@ -106,16 +120,14 @@ def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
         return lambda: _read(folder, schema)
     if name in ("products", "block products"):
         return _products(VECTOR_UNITS * HORIZON, 85 if name == "products" else 17)
-    parameters = _LEARNERS.get(name)
-    if parameters is None:
-        assert isinstance(schema.states, Vector)
-        terms = ("1", *schema.states.columns)
-        parameters = vapvi_stationary.Parameters(Blocks(schema.states, schema.actions, terms), rounds=ROUNDS)
-    place, rho = stays.place(folder), Fraction(1)
+    parameters, place, rho = PARAMETERS[name](schema), stays.place(folder), Fraction(1)
     asked = requests.Asked(
         schema, None, datasets.units(place), learners.algorithm_of(parameters), Concentrated(rho), parameters
     )
     data = datasets.load(place, schema, room=memory.room(asked), whole=memory.keeps_blocks(asked))
+    if isinstance(parameters, evaluators.Parameters):
+        judged = hungry.judged(schema)
+        return lambda: evaluators.evaluate(Curator(data, rho), asked.privacy, parameters, judged)
     return lambda: learners.learn(Curator(data, rho), asked.privacy, parameters)
 
 
@@ -146,7 +158,7 @@ def _products(rows: int, width: int) -> Callable[[], object]:
 
 def _main(name: str, folder: str, shape: str, threads: str) -> None:
     states, actions, horizon = json.loads(shape)
-    schema = vector(-states) if states < 0 else discrete(states, actions, horizon)
+    schema = vector(-states, actions, horizon) if states < 0 else discrete(states, actions, horizon)
     if int(threads):
         sums.processors = lambda: int(threads)
     memory.reuse()

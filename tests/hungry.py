@@ -114,7 +114,7 @@ def _machine() -> None:
     cli.app()
 
 
-def _judged(schema: Schema) -> policy.Policy:
+def judged(schema: Schema) -> policy.Policy:
     """Another decision at every step, so that a table has as many rows as it can have; of vector states, the same."""
     if isinstance(schema.states, Vector):
         halves = Bins.of(schema.states, schema.actions, {_COLUMNS[0]: [0.0]})
@@ -140,7 +140,7 @@ def _learn(cases: dict[str, _Case], folder: str, case: str) -> None:
     room, whole = memory.room(asked), memory.keeps_blocks(asked)
     curator = Curator(datasets.load(stays.place(Path(folder)), schema, room=room, whole=whole), Fraction(_RHO))
     if isinstance(asked.parameters, evaluators.Parameters):
-        evaluators.evaluate(curator, asked.privacy, asked.parameters, _judged(schema))
+        evaluators.evaluate(curator, asked.privacy, asked.parameters, judged(schema))
     else:
         made = learners.learn(curator, asked.privacy, asked.parameters)
         row = certificates.LedgerRow("pop_1", 1, "ab" * 32, asked.cost)

@@ -154,9 +154,10 @@ class TestStays:
         (counts,) = sums.totals([VisitCounts(schema)], data)
         assert counts.sum(axis=(1, 2)).tolist() == [25] * 4
 
-    @pytest.mark.parametrize("job", ["read", "DP-APVI", "DP-PAE", "pooled"])
+    @pytest.mark.parametrize("job", ["read", *scale.PARAMETERS])
     def test_every_job_runs_on_them(self, job: str, tmp_path: Path) -> None:
-        schema = scale.vector(2) if job == "pooled" else scale.discrete(6, 3, 4)
+        regresses = job in (scale.POOLED, scale.BY_STEP, scale.REGRESSING)
+        schema = scale.vector(2, 3, 4) if regresses else scale.discrete(6, 3, 4)
         stays.store(tmp_path, schema, 50)
         scale._job(job, tmp_path, schema)()
 

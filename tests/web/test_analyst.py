@@ -163,6 +163,18 @@ class TestPlan:
             assert {name: noise for name, _, noise, _ in cells} == noises(plan["mechanisms"])
         assert len(set(amounts)) == len(amounts)
 
+    def test_every_position_of_the_slider_is_another_amount(self, visit: Visits, hospital: Hospital):
+        page = visit().sign_in(hospital.analyst, f"datasets/{hospital.own.dataset}/train").page
+        typed, slider = page.get_by_label("Privacy to spend, ρ"), page.get_by_label("ρ, roughly")
+        slider.press("Home")
+        amounts = [Fraction(typed.input_value())]
+        while slider.input_value() != slider.get_attribute("max"):
+            slider.press("ArrowRight")
+            amounts.append(Fraction(typed.input_value()))
+        assert amounts == sorted(set(amounts))
+        budget = hospital.analyst.get(f"/v1/datasets/{hospital.own.dataset}/budget").json()
+        assert amounts[-1] == min(Fraction(budget["remaining"]), Fraction(budget["grant"]["remaining"]))
+
 
 class TestProgress:
     def test_is_told_by_the_services_events_while_it_runs(self, visit: Visits, service: Service):

@@ -6,7 +6,7 @@ import * as forms from "/assets/forms.js";
 import { confirm, field, sorry, table } from "/assets/parts.js";
 import * as words from "/assets/words.js";
 
-const POSITIONS = 1000;
+const POSITIONS = 200; // each is another amount: 3 % or more from the one before, which three digits show
 const LEAST = 1000000; // of a slider, in 10⁻⁹ ρ
 
 // What an analyst can still spend: the grant is a cap inside the budget, and others spend from the budget, too.
@@ -57,7 +57,7 @@ export function chooser(remaining, changed) {
 }
 
 function rounded(nanos) {
-  const unit = 10 ** Math.max(0, Math.floor(Math.log10(nanos)) - 1);
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(nanos)) - 2);
   return BigInt(Math.round(nanos / unit)) * BigInt(unit);
 }
 
