@@ -281,7 +281,7 @@ def consistent(
     for start in range(0, len(over), _ROWS):
         rows = over[start : start + _ROWS]
         some = chosen[rows]
-        chosen[rows] = denoising.lowered(some, np.broadcast_to(1.0, some.shape), high[rows])
+        chosen[rows] = denoising.lowered(some, None, high[rows])
     return chosen
 
 

@@ -247,19 +247,25 @@ def closed(mean: FloatArray, variance: FloatArray) -> FloatArray:  # (R, W) each
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-def lowered(values: FloatArray, slopes: FloatArray, target: FloatArray) -> FloatArray:  # (R, W) twice, (R,) → (R, W)
-    """max(value − t·slope, 0) with the t that makes each row's sum its target, which is above zero.
+def lowered(values: FloatArray, slopes: FloatArray | None, target: FloatArray) -> FloatArray:  # (R, W) twice, (R,)
+    """max(value − t·slope, 0) with the t that makes each row's sum its target, which is above zero; None: slopes of 1.
 
     Newton's steps on that sum, which is convex in t and made of straight pieces: from below they reach it exactly, for
     each drops values that t has passed, and there are no more steps than values.
     """
-    drops, moving = (values.sum(axis=1) - target) / slopes.sum(axis=1), np.arange(len(values))
+    spread = values.shape[1] if slopes is None else slopes.sum(axis=1)
+    drops, moving = (values.sum(axis=1) - target) / spread, np.arange(len(values))
     while len(moving):
-        whole = len(moving) == len(values)
-        held, freed = (values, slopes) if whole else (values[moving], slopes[moving])
-        above = held > drops[moving, None] * freed
-        left, slope = (np.einsum("rc,rc->r", part, above) for part in (held, freed))
-        step = (left - target[moving]) / np.where(slope > 0, slope, 1.0)
+        which = slice(None) if len(moving) == len(values) else moving
+        held, passed = values[which], drops[moving, None]
+        if slopes is None:  # counted, not multiplied by: half of the time
+            above = held > passed
+            slope = np.count_nonzero(above, axis=1)
+        else:
+            above = held > passed * slopes[which]
+            slope = np.einsum("rc,rc->r", slopes[which], above)
+        step = (np.einsum("rc,rc->r", held, above) - target[moving]) / np.where(slope > 0, slope, 1.0)
         rises = (slope > 0) & (step > drops[moving])
         drops[moving[rises]], moving = step[rises], moving[rises]
-    return np.maximum(values - drops[:, None] * slopes, 0.0)
+    lower = drops[:, None] if slopes is None else drops[:, None] * slopes
+    return np.maximum(values - lower, 0.0)
