@@ -1,5 +1,6 @@
 """One measured line: ours, the peer's, and their ratio."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,3 +25,9 @@ def peak_megabytes() -> float:
     it."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
+
+
+def quickest_and_largest(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Seconds of the round that nothing else disturbed; megabytes of whichever took most, for a peak is a peak."""
+    seconds, megabytes = zip(*rounds, strict=True)
+    return min(seconds), max(megabytes)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import pyarrow.parquet
 from tests import hungry
 
 from benchmarks import stays
-from benchmarks.rows import Row, peak_megabytes, row
+from benchmarks.rows import Row, peak_megabytes, quickest_and_largest, row
 from discretion import cli, datasets, memory, requests
 from discretion.learning import apvi, apvi_stationary, evaluators, learners, pae, sums, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
@@ -80,12 +80,6 @@ def _counting(folder: Path) -> Iterator[Row]:
         where = f"{name}, 2·10⁸ transitions, S=716 A=25"
         yield row(where, "s", seconds, _READING, peer, "<= 3")
         yield row(f"{where}: peak memory", "MB", megabytes, _READING, memory, "value <= 2048")
-
-
-def quickest_and_largest(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Seconds of the round that nothing else disturbed; megabytes of whichever took most, for a peak is a peak."""
-    seconds, megabytes = zip(*rounds, strict=True)
-    return min(seconds), max(megabytes)
 
 
 def _regressing(folder: Path) -> Iterator[Row]:

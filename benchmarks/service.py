@@ -24,7 +24,7 @@ import uvicorn
 from fastapi import Depends, FastAPI, Request
 from tests import services, uploading
 
-from benchmarks.rows import Row, row
+from benchmarks.rows import Row, peak_megabytes, quickest_and_largest, row
 from discretion import database, datasets, keys, ledger, tables
 from discretion.learning.schemas import Discrete, Schema
 from discretion.privacy.rho import Rho
@@ -33,6 +33,7 @@ HORIZON = 20
 SCHEMA = Schema(HORIZON, Discrete(716), 25)
 TRANSITIONS = 10**7
 _CHUNK = 2**20
+_ROUNDS = 3  # of uploads, in turns with their peer
 
 
 def measure() -> Iterator[Row]:
@@ -83,21 +84,20 @@ def _job(name: str, path: str, media_type: str, target: str) -> None:
     else:
         pyarrow.parquet.write_table(pyarrow.parquet.read_table(path), target)
     seconds = time.perf_counter() - began
-    print(seconds, _peak())
-
-
-def _peak() -> float:
-    """Megabytes; what the kernel counts for a process that was started by a larger one would begin with that one's."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    print(seconds, peak_megabytes())
 
 
 def _uploads(folder: Path) -> Iterator[Row]:
     for media_type, path in _written(folder).items():
         kind = path.suffix[1:]
-        ours, memory = _isolated("accept", str(path), media_type, str(folder / f"{kind}-set"))
-        peer, peer_memory = _isolated("copy", str(path), media_type, str(folder / f"{kind}-copy"))
+        rounds = [
+            [
+                _isolated(job, str(path), media_type, str(folder / f"{kind}-{job}-{number}"))
+                for job in ("accept", "copy")
+            ]
+            for number in range(_ROUNDS)
+        ]
+        (ours, memory), (peer, peer_memory) = map(quickest_and_largest, zip(*rounds, strict=True))
         name = f"upload of 10⁷ transitions, {kind}"
         rate, peer_rate = TRANSITIONS / ours, TRANSITIONS / peer
         goal = "ratio ≥ 0.4" if kind == "csv" else "ratio ≥ 0.3"
