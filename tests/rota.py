@@ -15,24 +15,34 @@ from xdist.workermanage import WorkerController
 
 _DATABASES: Final = ("sqlite", "", "postgresql")
 _DATABASE: Final = re.compile(rf"[\[-]({'|'.join(filter(None, _DATABASES))})[\]-]")
-# They start, kill and wait for programs of their own. The first five were measured, the others' order is a guess.
+# They start, kill and wait for programs of their own; the longest first, as measured.
 _LONG: Final = (
-    "tests/test_crashes.py",
-    "tests/test_backups.py",
     "tests/test_documentation.py",
-    "tests/test_cluster.py",
     "tests/test_hosts.py",
-    "tests/api/test_leaks.py",
-    "tests/api/test_schemathesis.py",
+    "tests/test_cluster.py",
+    "tests/test_crashes.py",
     "tests/test_remote_store.py",
-    "tests/test_upgrades.py",
-    "tests/test_outages.py",
-    "tests/test_mishaps.py",
-    "tests/test_serving.py",
+    "tests/api/test_schemathesis.py",
+    "tests/test_backups.py",
+    "tests/test_memory.py",
     "tests/test_worker.py",
-    "tests/test_turns.py",
+    "tests/test_mishaps.py",
+    "tests/test_remote.py",
+    "tests/test_outages.py",
+    "tests/test_reasons.py",
+    "tests/test_upgrades.py",
+    "tests/test_serving.py",
     "tests/test_demo.py",
+    "tests/api/test_leaks.py",
     "tests/test_no_way_out.py",
+    "tests/test_turns.py",
+    "tests/web/test_custodian.py",
+    "tests/web/test_analyst.py",
+    "tests/web/test_states.py",
+    "tests/web/test_looks.py",
+    "tests/web/test_mishaps.py",
+    "tests/web/test_auditor.py",
+    "tests/web/test_pictures.py",
 )
 _SUMS: Final = ("tests/learning/", "tests/privacy/")
 
