@@ -93,7 +93,7 @@ LARGE: dict[str, _Case] = {
     "pae": (Schema(4, Discrete(100_000), 4), "dp-pae", {}),
     "apvi, first visits": (Schema(4, Discrete(100_000), 4), "dp-apvi", {"dynamics": "stationary"}),
     "fqe": (Schema(4, Discrete(100_000), 4), "dp-fqe", {}),
-    "vapvi, a table": (Schema(2, Discrete(100_000), 2), "dp-vapvi", lambda: _table(100_000, 2, 1)),
+    "vapvi, a table": (Schema(2, Discrete(100_000), 2), "dp-vapvi", lambda: _table(100_000, 2, 3)),
 }
 # Of which what dp-apvi draws is most of the memory.
 KEPT = Schema(20, Discrete(1000), 2)
