@@ -44,6 +44,7 @@ from discretion import worker as workers
 from discretion.keys import Key
 from discretion.learning import documents, sums
 from discretion.learning.curator import Curator
+from discretion.learning.schemas import Schema
 from discretion.privacy import noise, tokens
 from discretion.privacy.rho import Rho
 from tests import services
@@ -85,11 +86,22 @@ class Queue:
         folder = tokens.identifier("up")
         upload = [services.csv(units, schema=schema)]
         accepted = datasets.accept(upload, "text/csv", parsed, shelves.opened(self.found).place(folder))
+        return self.stored(parsed, accepted.units, folder, labels)
+
+    def stored(
+        self,
+        schema: Schema,
+        units: int,
+        folder: str,
+        labels: tuple[str, ...] | None = None,
+        budget: str = "100",
+    ) -> str:
+        """A dataset that lies in its place already."""
         with database.transaction(self.engine) as connection:
-            population = catalogue.add_population(connection, "clinic", Rho.parse("100"), owner=_OWNER, at=_NOW)
-            made = catalogue.add_dataset(connection, "icu", population, parsed, labels, owner=_OWNER, at=_NOW)
+            population = catalogue.add_population(connection, "clinic", Rho.parse(budget), owner=_OWNER, at=_NOW)
+            made = catalogue.add_dataset(connection, "icu", population, schema, labels, owner=_OWNER, at=_NOW)
             catalogue.begin_upload(connection, made, folder)
-            catalogue.fill(connection, made, units=accepted.units, folder=folder)
+            catalogue.fill(connection, made, units=units, folder=folder)
         return made
 
     def training(self, dataset: str, request: dict[str, Any] = services.APVI, plan: Plan | None = None) -> str:

@@ -5,25 +5,31 @@ that says how much it took.
 learning takes. `python -m tests.hungry cluster work` is a machine of a cluster that takes `TOO_MUCH` for every share.
 `python -m tests.hungry learn FOLDER CASE` learns one of `CASES` from stored stays, and `large` one of `LARGE`, within a
 fence of what `memory.need` says, and prints the bytes that were needed at most, by the kernel's count, and those that
-it says.
+it says. `python -m tests.hungry draw FOLDER DATABASE` does so for the one training of a queue, as far as its release,
+as if it were killed there; `resume` does it again from what was drawn, and releases; `derive` makes a further policy of
+that.
 """
 
 import json
 import re
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from benchmarks import stays
 
-from discretion import certificates, cli, datasets, memory, requests
+from discretion import certificates, cli, database, datasets, memory, requests, runs, tables, trainings
+from discretion.journals import Journal
 from discretion.learning import evaluators, learners, policy, sums
 from discretion.learning.curator import Curator
 from discretion.learning.features import Bins
 from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.learning.trajectories import Trajectories
 
 UNITS = 37
 LIMIT = 700  # megabytes
@@ -83,12 +89,16 @@ CASES: dict[str, _Case] = {
 }
 # As many states as there may be, of which these units fill only some rows.
 LARGE: dict[str, _Case] = {
+    "apvi": (Schema(4, Discrete(100_000), 4), "dp-apvi", {}),
     "pae": (Schema(4, Discrete(100_000), 4), "dp-pae", {}),
     "apvi, first visits": (Schema(4, Discrete(100_000), 4), "dp-apvi", {"dynamics": "stationary"}),
     "fqe": (Schema(4, Discrete(100_000), 4), "dp-fqe", {}),
+    "vapvi, a table": (Schema(2, Discrete(100_000), 2), "dp-vapvi", lambda: _table(100_000, 2, 3)),
 }
+# Of which what dp-apvi draws is most of the memory.
+KEPT = Schema(20, Discrete(1000), 2)
 STORED = 20_000  # units of each
-_RHO = "1000000"
+RHO = "1000000"
 
 
 def _work() -> None:
@@ -125,33 +135,77 @@ def judged(schema: Schema) -> policy.Policy:
     return policy.of_table("any", schema, decisions, np.ones(shape, dtype=bool), np.zeros(shape))
 
 
-def _asked(schema: Schema, algorithm: str, parameters: dict[str, Any]) -> requests.Asked:
-    request = {"algorithm": algorithm, "privacy": {"rho": _RHO}, "parameters": parameters}
-    if algorithm == evaluators.NAME:
-        request |= {"policy": "pol_1"}
-    return requests.of(schema, None, STORED, request)
+def request(algorithm: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    asked = {"algorithm": algorithm, "privacy": {"rho": RHO}, "parameters": parameters}
+    return asked | ({"policy": "pol_1"} if algorithm == evaluators.NAME else {})
+
+
+def _fenced(asked: requests.Asked, folder: Path) -> Trajectories:
+    """The stays, for a process that takes no more from here on than what is said."""
+    memory.fence(memory.need(asked))
+    memory.reuse()
+    return datasets.load(stays.place(folder), asked.schema, room=memory.room(asked), whole=memory.keeps_blocks(asked))
 
 
 def _learn(cases: dict[str, _Case], folder: str, case: str) -> None:
     schema, algorithm, parameters = cases[case]
-    asked = _asked(schema, algorithm, parameters if isinstance(parameters, dict) else parameters())
-    memory.fence(memory.need(asked))
-    memory.reuse()
-    room, whole = memory.room(asked), memory.keeps_blocks(asked)
-    curator = Curator(datasets.load(stays.place(Path(folder)), schema, room=room, whole=whole), Fraction(_RHO))
+    given = request(algorithm, parameters if isinstance(parameters, dict) else parameters())
+    asked = requests.of(schema, None, STORED, given)
+    curator = Curator(_fenced(asked, Path(folder)), Fraction(RHO))
     if isinstance(asked.parameters, evaluators.Parameters):
         evaluators.evaluate(curator, asked.privacy, asked.parameters, judged(schema))
     else:
         made = learners.learn(curator, asked.privacy, asked.parameters)
         row = certificates.LedgerRow("pop_1", 1, "ab" * 32, asked.cost)
         json.dumps(certificates.certify(made, requests.certified(asked), curator.log, row, certificates.generate_key()))
+    _say(memory.need(asked))
+
+
+def _go_on(folder: str, url: str, *, release: bool) -> None:
+    """As a worker does with what it or another left."""
+    engine, now = database.engine(url), datetime.now(UTC)
+    with database.transaction(engine) as connection:
+        held = runs.claim(connection, actor="worker", at=now, lease=timedelta(0))
+        assert held is not None
+        _, asked, paid = runs.work(connection, held)
+    journal = Journal(engine, held, Path(folder) / "heads", lambda: None)
+    curator = Curator(_fenced(asked, Path(folder)), Fraction(RHO), journal)
+    learned = learners.learn(curator, asked.privacy, asked.parameters)
+    made, certificate = trainings.certify(learned, asked, curator.log, paid, certificates.generate_key())
+    if release:
+        with database.transaction(engine) as connection:
+            runs.release(connection, held, made, certificate, at=now)
+    _say(memory.need(asked))
+
+
+def _derive(url: str) -> None:
+    engine = database.engine(url)
+    with database.snapshot(engine) as connection:
+        (training,) = connection.execute(sa.select(tables.trainings.c.id)).scalars()
+        wanted = trainings.derivation(connection, training, {})
+        said = memory.deriving(wanted.before) + memory.PROGRAM
+        memory.fence(said)
+        trainings.derive(connection, training, wanted, certificates.generate_key())
+    _say(said)
+
+
+def _say(said: int) -> None:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
-    print(int(found[1]) * 1024, memory.need(asked))
+    print(int(found[1]) * 1024, said)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in ("work", "cluster"):
-        {"work": _work, "cluster": _machine}[sys.argv[1]]()
-    else:
-        _learn({"learn": CASES, "large": LARGE}[sys.argv[1]], *sys.argv[2:])
+    match sys.argv[1:]:
+        case ["work"]:
+            _work()
+        case ["cluster", *_]:
+            _machine()
+        case ["learn", folder, name]:
+            _learn(CASES, folder, name)
+        case ["large", folder, name]:
+            _learn(LARGE, folder, name)
+        case ["draw" | "resume" as how, folder, url]:
+            _go_on(folder, url, release=how == "resume")
+        case ["derive", _, url]:
+            _derive(url)

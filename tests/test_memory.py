@@ -1,26 +1,51 @@
 """How much memory trainings take: never more than they are said to, and no other's."""
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from benchmarks import stays
+from fastapi.responses import Response
 
-from discretion import cli, cluster, datasets, memory, requests, runs, settings
+from discretion import cli, cluster, database, datasets, errors, memory, requests, runs, settings
+from discretion.api import bodies, policies
+from discretion.api.service import Service
+from discretion.keys import Key
 from discretion.learning import learners
 from discretion.learning.curator import Curator
 from discretion.learning.schemas import Schema
 from tests import clusters, hungry, services
 from tests.dying import Queue
 
+READER = Key("key_any", "any", "auditor", "", None)  # who sees everything
+
+
+@pytest.fixture
+def released(tmp_path: Path) -> Iterator[Queue]:
+    """A training as if it had ended, of which nothing was drawn."""
+    with contextlib.closing(Queue(tmp_path, f"sqlite:///{tmp_path / 'discretion.db'}")) as queue:
+        dataset = queue.stored(hungry.KEPT, hungry.STORED, "nowhere", budget=hungry.RHO)
+        training = queue.training(dataset, hungry.request("dp-apvi", {}))
+        with database.transaction(queue.engine) as connection:
+            runs.claim(connection, actor="worker", at=datetime.now(UTC), lease=timedelta(0))
+        queue.change(training, state=runs.RELEASED)
+        yield queue
+
 
 def measured(folder: Path, schema: Schema, which: str, case: str) -> tuple[int, int]:
     """Bytes that were taken, and those that were said."""
     stays.store(folder, schema, hungry.STORED)
-    command = [sys.executable, "-m", "tests.hungry", which, str(folder), case]
+    return said_by(which, str(folder), case)
+
+
+def said_by(*asked: str) -> tuple[int, int]:
+    command = [sys.executable, "-m", "tests.hungry", *asked]
     environment = os.environ | cli._RESERVED | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     taken, said = map(int, done.stdout.split())
@@ -37,6 +62,56 @@ class TestNeed:
     def test_of_a_hundred_thousand_states_it_takes_no_more_either(self, case: str, tmp_path: Path) -> None:
         taken, said = measured(tmp_path, hungry.LARGE[case][0], "large", case)
         assert taken <= said
+
+
+class TestResuming:
+    @pytest.mark.parametrize("url", ["postgresql"], indirect=True)  # whose driver holds the most
+    def test_what_was_drawn_is_read_again_within_the_same_and_derived_from_within_less(
+        self, url: str, tmp_path: Path
+    ) -> None:
+        with contextlib.closing(Queue(tmp_path, url)) as queue:
+            stays.store(tmp_path, hungry.KEPT, hungry.STORED)
+            dataset = queue.stored(hungry.KEPT, hungry.STORED, stays.place(tmp_path).name, budget=hungry.RHO)
+            queue.training(dataset, hungry.request("dp-apvi", {}))
+        for how in ("draw", "resume", "derive"):
+            taken, said = said_by(how, str(tmp_path), url)
+            assert taken <= said < 3 * taken, how
+
+
+class TestDeriving:
+    WANTED = memory.deriving(requests.of(hungry.KEPT, None, hungry.STORED, hungry.request("dp-apvi", {})))
+    ENOUGH = -(-(WANTED + memory.PROGRAM) // memory.MEGABYTE)
+
+    @pytest.mark.parametrize("parameters", [{}, {"dynamics": "stationary"}])
+    def test_it_needs_less_than_the_training_did(self, parameters: dict[str, str]) -> None:
+        asked = requests.of(hungry.KEPT, None, hungry.STORED, hungry.request("dp-apvi", parameters))
+        assert memory.deriving(asked) + memory.PROGRAM < memory.need(asked)
+
+    def test_more_than_there_is_is_refused_with_the_figure_before_anything_is_read(self, released: Queue) -> None:
+        most = self.ENOUGH - 1
+        figures = rf"needs up to {self.ENOUGH - 256} MB of memory and may take {most - 256};"
+        with pytest.raises(errors.ProblemTooLarge, match=figures):
+            self.derive(released, most)
+
+    def test_a_container_that_is_smaller_than_a_training_is_kept_to(
+        self, released: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(memory, "machine", lambda: (self.ENOUGH - 1) * memory.MEGABYTE)
+        with pytest.raises(errors.ProblemTooLarge):
+            self.derive(released, 2 * self.ENOUGH)
+
+    def test_several_at_once_take_no_more_than_that_together(self, released: Queue) -> None:
+        with pytest.raises(errors.TooManyRequests):
+            self.derive(released, self.ENOUGH, beside=memory.MEGABYTE)
+        with pytest.raises(errors.NothingReleased):  # it has come to reading, and here nothing was drawn
+            self.derive(released, self.ENOUGH)
+
+    def derive(self, queue: Queue, megabytes: int, beside: int = 0) -> None:
+        """While another takes so many bytes."""
+        (training,) = queue.plans
+        service = Service(settings.read(queue.environment(training_megabytes=megabytes)), queue.engine)
+        with service.deriving.one(beside):
+            policies.derive_policy(training, bodies.NewDerivation(parameters={}), READER, service, Response())
 
 
 class TestSumming:

@@ -1,6 +1,7 @@
 """The queue: charged once, claimed by one, never drawn twice, on both databases."""
 
 import threading
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -168,6 +169,47 @@ class TestDraws:
         for one, other in zip(recalled, noised, strict=True):
             assert one.dtype == other.dtype
             np.testing.assert_array_equal(one, other)
+
+    def test_one_piece_is_held_beside_what_is_recalled(self, ready, monkeypatch):
+        monkeypatch.setattr(runs, "_PIECE", 2**17)
+        submit(ready)
+        held, noised = claim(ready), np.arange(2**19)
+        with database.transaction(ready) as connection:
+            runs.intend(connection, held, 0, [EVENT])
+            runs.record(connection, held, 0, [noised])
+        with database.snapshot(ready) as connection:
+            tracemalloc.start()
+            recalled = runs.recall(connection, "tr_1", 0, [EVENT])
+            _, most = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        np.testing.assert_array_equal(recalled, [noised])
+        assert most < noised.nbytes + 4 * runs._PIECE
+
+    def test_pieces_that_do_not_add_up_are_not_recalled(self, ready, monkeypatch):
+        monkeypatch.setattr(runs, "_PIECE", 2**10)
+        whole = list(runs._pieces(np.arange(2**9)))
+        objects, floats = (next(runs._pieces(np.zeros(3, kind))) for kind in (object, np.float64))
+        damaged = [
+            whole[:-1],
+            whole[1:],
+            [*whole, b"0"],
+            [*whole[:2], whole[2][:-1], *whole[3:]],
+            [objects, b"0" * 24],
+            [floats, b"0" * 24],
+            [],
+        ]
+        submit(ready)
+        held = claim(ready)
+        for number, pieces in enumerate([whole, *damaged]):
+            monkeypatch.setattr(runs, "_pieces", lambda noised, pieces=pieces: pieces)
+            with database.transaction(ready) as connection:
+                runs.intend(connection, held, number, [EVENT])
+                runs.record(connection, held, number, [np.zeros(1, dtype=np.int64)])
+        with database.snapshot(ready) as connection:
+            assert runs.recall(connection, "tr_1", 0, [EVENT]) is not None
+            for number in range(1, 1 + len(damaged)):
+                with pytest.raises(errors.DrawInterrupted, match="not stored as it was recorded"):
+                    runs.recall(connection, "tr_1", number, [EVENT])
 
     def test_an_intent_without_values_is_never_drawn_again(self, ready):
         submit(ready)

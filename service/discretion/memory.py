@@ -26,11 +26,12 @@ from discretion.requests import Asked
 from discretion.settings import Settings
 
 MEGABYTE: Final = 2**20
-_PROGRAM: Final = 256 * MEGABYTE  # interpreter, numpy, Arrow, a connection
+PROGRAM: Final = 256 * MEGABYTE  # interpreter, numpy, Arrow, a connection
 _BLOCK: Final = 5  # times the bytes of a block's records: as stored, as columns, padded, by step
 _FEATURES: Final = 4  # floats of a record for each feature
 _COPIES: Final = 3  # of a table: its sum, the noise or what was drawn, what is made of it
 _PACKED: Final = 40  # bytes of a record of vector states apart from features
+_SUMMED: Final = 0.5  # of a table of transitions, while it is summed and noised
 _SHRUNK: Final = 16  # of DP-PAE's tables: each thread's sums, and all that shrinking them makes
 _DENOISED: Final = 4  # of the one kernel of all steps
 _MADE: Final = 2  # of a step's rows: the counts, and of these the trusted
@@ -128,6 +129,14 @@ def summing(asked: Asked) -> int:
     return _reading(asked, 1) + sent + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
 
 
+def deriving(asked: Asked) -> int:
+    """Bytes, at most, that a further policy of what such a training drew takes in a process that runs already: what was
+    drawn, and what becomes of it. No block is read, and nothing is summed."""
+    summed = [event for event in asked.mechanisms if isinstance(asked.parameters, apvi.Parameters)]
+    spared = math.floor(8 * _SUMMED * sum(_entries(asked, event) for event in summed if _is_drawn(asked, event)))
+    return _learning(asked, asked.mechanisms) - spared + _written(asked)
+
+
 def _features(asked: Asked) -> maps.FeatureMap | None:
     found: maps.FeatureMap | None = getattr(asked.parameters, "features", None)
     return found
@@ -139,7 +148,7 @@ def _reading(asked: Asked, threads: int) -> int:
     width = features.width if isinstance(features, maps.Blocks) else 0
     rows, record = _block_rows(asked)
     steps = asked.schema.horizon if _by_step(asked) else 1
-    return _PROGRAM + threads * (rows * _BLOCK * record + -(-rows // steps) * _FEATURES * 8 * width)
+    return PROGRAM + threads * (rows * _BLOCK * record + -(-rows // steps) * _FEATURES * 8 * width)
 
 
 def _block_rows(asked: Asked) -> tuple[int, int]:
@@ -157,7 +166,7 @@ def _copies(asked: Asked, event: events.Event) -> float:
         public = (asked.schema, asked.units, asked.privacy, asked.parameters)
         rows = _entries(asked, event) / event.shape[-1]
         made = _MADE * min(1.0, 2 * apvi.likely_rows_of_a_step(*public) / rows)  # of two steps at a time
-        return (1.0 if apvi.narrow(*public) else 1.5) + made
+        return (0.5 if apvi.narrow(*public) else 1.0) + _SUMMED + made
     if isinstance(asked.parameters, apvi_stationary.Parameters):
         return _DENOISED
     return _SHRUNK if isinstance(asked.parameters, pae.Parameters) else _COPIES
@@ -214,6 +223,12 @@ def cluster_limit(found: Settings) -> int:
     return found.training_megabytes * MEGABYTE or machine() // sums.processors()
 
 
+def deriving_limit(found: Settings) -> int:
+    """Bytes of all derivations at once, which the API makes in its own process: what one training may take, or this
+    container if that is less, beside the program."""
+    return min(limit(found), machine()) - PROGRAM
+
+
 def processors(found: Settings) -> int:
     """Those that one training may use: what is set, or an equal share of what this process may."""
     ours = sums.processors()
@@ -236,4 +251,14 @@ def check(asked: Asked, found: Settings) -> None:
         raise errors.ProblemTooLarge(
             f"This training needs up to {-(-wanted // MEGABYTE)} MB of memory and may take {most // MEGABYTE}; use "
             "fewer states, actions, terms or steps, or have DISCRETION_TRAINING_MEGABYTES raised."
+        )
+
+
+def check_deriving(asked: Asked, found: Settings) -> None:
+    wanted, most = deriving(asked), deriving_limit(found)
+    if wanted > most:
+        raise errors.ProblemTooLarge(
+            f"A further policy of this training needs up to {-(-wanted // MEGABYTE)} MB of memory and may take "
+            f"{max(0, most) // MEGABYTE}; have DISCRETION_TRAINING_MEGABYTES raised, and the API's own memory if that "
+            "is less."
         )

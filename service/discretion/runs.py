@@ -9,6 +9,7 @@
 """
 
 import io
+import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ CANCELLED: Final = "cancelled"
 FAILURE: Final = "training_failed"  # one code for everything after the charge
 
 _MOST_ATTEMPTS: Final = 10  # a training that takes its worker down with it must end some day
-_PIECE: Final = 2**25  # bytes of drawn values in one row
+_PIECE: Final = 2**22  # bytes of drawn values in one row: drivers hold several copies of it, and some keep the room
 
 
 @dataclass(frozen=True)
@@ -183,9 +184,44 @@ def recall(
 
 
 def _values(connection: sa.Connection, training: str, number: int) -> IntArray:
-    here = (drawn.c.training == training) & (drawn.c.number == number)
-    pieces = connection.execute(sa.select(drawn.c.content).where(here).order_by(drawn.c.piece)).scalars()
-    return np.load(io.BytesIO(b"".join(pieces)), allow_pickle=False)
+    """All of what was recorded, or nothing: each piece is copied to its place before the next is fetched, for the array
+    may be most of the memory."""
+    head = io.BytesIO(_piece(connection, training, number, 0))
+    values = _empty(head)
+    rest, content = values.reshape(-1).view(np.uint8).data, head.read()
+    for following in itertools.count(1):
+        if len(content) > len(rest):
+            raise _damaged()
+        rest[: len(content)] = content
+        rest, content = rest[len(content) :], b""  # which goes before the next one comes
+        content = _piece(connection, training, number, following)
+        if not content:
+            break
+    if len(rest):
+        raise _damaged()
+    return values
+
+
+def _piece(connection: sa.Connection, training: str, number: int, piece: int) -> bytes:
+    """One, or nothing after the last. Asked for all of them, a driver fetches all before it hands out the first."""
+    here = (drawn.c.training == training) & (drawn.c.number == number) & (drawn.c.piece == piece)
+    return connection.execute(sa.select(drawn.c.content).where(here)).scalar_one_or_none() or b""
+
+
+def _empty(head: io.BytesIO) -> IntArray:
+    """Room for what `numpy.save` wrote such a head for."""
+    try:
+        np.lib.format.read_magic(head)
+        shape, by_columns, kind = np.lib.format.read_array_header_1_0(head)
+    except ValueError:
+        raise _damaged() from None
+    if by_columns or kind.kind != "i":
+        raise _damaged()
+    return np.empty(shape, kind)
+
+
+def _damaged() -> errors.DrawInterrupted:
+    return errors.DrawInterrupted("What was drawn is not stored as it was recorded; it is not drawn again.")
 
 
 def intend(connection: sa.Connection, held: Claim, first: int, asked: Sequence[events.Event]) -> None:

@@ -122,10 +122,21 @@ class _Replay:
         raise AssertionError("A derivation draws nothing.")
 
 
-def derive(
-    connection: sa.Connection, training: str, parameters: dict[str, Any], key: certificates.SigningKey
-) -> tuple[Policy, str]:
-    """A further policy from the same private release: no patient is read, and nothing is spent."""
+@dataclass(frozen=True)
+class Derivation:
+    """A further policy as it was asked for; everything it will need follows from what is public."""
+
+    before: Asked  # the training
+    after: learners.Derivable  # other parameters of it
+
+    @property
+    def drawn(self) -> learners.Derivable:
+        assert isinstance(self.before.parameters, learners.Derivable)
+        return self.before.parameters
+
+
+def derivation(connection: sa.Connection, training: str, parameters: dict[str, Any]) -> Derivation:
+    """Whatever does not fit the training is refused here, before anything that it drew is read."""
     found = connection.execute(trainings.select().where(trainings.c.id == training)).one()
     if found.state != runs.RELEASED:
         raise errors.NothingReleased("Only a training that has released its policy can be derived from.")
@@ -138,12 +149,19 @@ def derive(
     after = forms.read(before.algorithm, dynamics | parameters, before.schema)
     if not isinstance(after, type(drawn)):
         raise errors.NotDerivable("The release is one of other dynamics; a policy derived from it must have the same.")
+    return Derivation(before, after)
+
+
+def derive(
+    connection: sa.Connection, training: str, wanted: Derivation, key: certificates.SigningKey
+) -> tuple[Policy, str]:
+    """A further policy from the same private release: no patient is read, and nothing is spent."""
+    before, paid = wanted.before, ledger.paid(connection, training)
     nobody = Trajectories(before.schema, before.units, ())
-    curator = Curator(nobody, Rho(found.rho).exact, _Replay(connection, training))
-    policy = learners.derive(curator, before.privacy, drawn, after)
-    origin = certificates.Origin(training, drawn)
-    paid = ledger.paid(connection, training)
-    return certify(policy, replace(before, parameters=after), curator.log, paid, key, origin)
+    curator = Curator(nobody, Rho(paid.rho).exact, _Replay(connection, training))
+    policy = learners.derive(curator, before.privacy, wanted.drawn, wanted.after)
+    origin = certificates.Origin(training, wanted.drawn)
+    return certify(policy, replace(before, parameters=wanted.after), curator.log, paid, key, origin)
 
 
 def keep_derived(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from fastapi.responses import Response
 
-from discretion import audit, catalogue, certificate_page, database, errors, signing, trainings
+from discretion import audit, catalogue, certificate_page, database, memory, signing, trainings
 from discretion.api import bodies, paging, schemas
 from discretion.api.auth import Caller, Room, Running
 from discretion.learning import policy as artefacts
@@ -39,15 +39,13 @@ def derive_policy(
     """A further policy from the same private release: no patient is read, ρ = 0."""
     now = datetime.now(UTC)
     key = service.signing_key()
-    if not service.deriving.acquire(blocking=False):
-        raise errors.TooManyRequests(5)
-    try:
-        with service.reading() as connection:
-            found = trainings.get(connection, caller, training, whole=False)
-            catalogue.dataset(connection, caller, found.dataset)  # still granted
-            policy, certificate = trainings.derive(connection, training, body.parameters, key)
-    finally:
-        service.deriving.release()
+    with service.reading() as connection:
+        found = trainings.get(connection, caller, training, whole=False)
+        catalogue.dataset(connection, caller, found.dataset)  # still granted
+        wanted = trainings.derivation(connection, training, body.parameters)
+        memory.check_deriving(wanted.before, service.settings)
+        with service.deriving.one(memory.deriving(wanted.before)):
+            policy, certificate = trainings.derive(connection, training, wanted, key)
     with service.writing() as connection:
         trainings.keep_derived(connection, training, policy, certificate, actor=caller.id, at=now)
         audit.record(connection, caller.id, "policy.derive", str(policy.id), at=now)

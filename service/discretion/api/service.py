@@ -12,13 +12,26 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from discretion import audit, catalogue, certificates, database, datasets, errors, heads, ledger, shelves, signing
+from discretion import (
+    audit,
+    catalogue,
+    certificates,
+    database,
+    datasets,
+    errors,
+    heads,
+    ledger,
+    memory,
+    shelves,
+    signing,
+)
 from discretion.provider import Provider
 from discretion.settings import Settings
 
 _log = logging.getLogger(__name__)
 
-_DERIVATIONS: Final = 2  # at once: each holds a whole release in memory
+_DERIVATIONS: Final = 2  # at once: each takes a processor, and holds a whole release in memory
+_SOON_DERIVED: Final = 5  # seconds after which one that found no place may be asked for again
 BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 2.5)  # seconds that an answer took, coarse on purpose
 _SOON: Final = 2.0  # seconds that a question about readiness waits for an answer
 _LONGEST: Final = 10.0  # seconds that an answer about the store is believed
@@ -132,6 +145,29 @@ class Measured:
         self.sums[route] += round(seconds * 1e6)
 
 
+class Derivations:
+    """As many at once as fit into memory together, by what each needs at most, and no more than two: others are told to
+    come again, for a thread that waits would be missing elsewhere."""
+
+    def __init__(self, most: int) -> None:
+        self._places, self._left = _DERIVATIONS, most
+        self._counting = threading.Lock()
+
+    @contextmanager
+    def one(self, wanted: int) -> Iterator[None]:
+        self._take(1, wanted)
+        try:
+            yield
+        finally:
+            self._take(-1, -wanted)
+
+    def _take(self, places: int, wanted: int) -> None:
+        with self._counting:
+            if places > self._places or wanted > self._left:
+                raise errors.TooManyRequests(_SOON_DERIVED)
+            self._places, self._left = self._places - places, self._left - wanted
+
+
 class Service:
     def __init__(self, found: Settings, engine: sa.Engine) -> None:
         self.settings = found
@@ -143,7 +179,7 @@ class Service:
         self._published: str | None = None
         self.measured = Measured()
         self.parsing = asyncio.Semaphore(1)
-        self.deriving = threading.BoundedSemaphore(_DERIVATIONS)
+        self.deriving = Derivations(memory.deriving_limit(found))
         self.rehearsing = threading.BoundedSemaphore(1)
         self.readiness = Readiness(self)
         self.uploading: set[str] = set()  # datasets that this process is receiving
