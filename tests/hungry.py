@@ -2,15 +2,16 @@
 that says how much it took.
 
 `python -m tests.hungry work` is the worker; of its trainings, those of `UNITS` units take `TOO_MUCH` on top of what
-learning takes. `python -m tests.hungry cluster work` is a machine of a cluster that takes `TOO_MUCH` for every share.
-`python -m tests.hungry learn FOLDER CASE` learns one of `CASES` from stored stays, and `large` one of `LARGE`, within a
-fence of what `memory.need` says, and prints the bytes that were needed at most, by the kernel's count, and those that
-it says. `python -m tests.hungry draw FOLDER DATABASE` does so for the one training of a queue, as far as its release,
-as if it were killed there; `resume` does it again from what was drawn, and releases; `derive` makes a further policy of
-that.
+learning takes; WHOLE in the environment says how many megabytes its machine has. `python -m tests.hungry cluster work`
+is a machine of a cluster that takes `TOO_MUCH` for every share. `python -m tests.hungry learn FOLDER CASE` learns one
+of `CASES` from stored stays, and `large` one of `LARGE`, within a fence of what `memory.need` says, and prints the
+bytes that were needed at most, by the kernel's count, and those that it says. `python -m tests.hungry draw FOLDER
+DATABASE` does so for the one training of a queue, as far as its release, as if it were killed there; `resume` does it
+again from what was drawn, and releases; `derive` makes a further policy of that.
 """
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -110,6 +111,8 @@ def _work() -> None:
         return learn(curator, *rest)
 
     vars(learners)["learn"] = hungry
+    if "WHOLE" in os.environ:
+        vars(memory)["machine"] = lambda: int(os.environ["WHOLE"]) * memory.MEGABYTE
     cli.app(["work"])
 
 

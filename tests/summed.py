@@ -4,7 +4,8 @@
     python -m tests.summed cluster work   a machine that is slow over every block, and writes to FOLDER/reads when
 
 The environment says how: SUMMED names the folder, SLOWLY the seconds of a block, PAUSE those after a sum, AWAY those
-that a run waits for a scheduler, GLANCE those between looks whether machines reach each other. Beside what a sum came
+that a run waits for a scheduler, GLANCE those between looks whether machines reach each other; KEPT the bytes of blocks
+that a worker keeps from one sum to the next. Beside what a sum came
 to stands what `sums.totals` makes of the same statistics in the worker's own process. Each line has its time, so that
 it can be seen afterwards what was under way when something was lost: `tests.clusters` reads them.
 What is wrapped here is how the rooms call each other; nothing of what they do is replaced.
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from discretion import cli, cluster
+from discretion import blocks, cli, cluster
 from discretion import worker as workers
 from discretion.learning import sums
 from discretion.learning.curator import Curator
@@ -74,5 +75,6 @@ if __name__ == "__main__":
         setattr(Trajectories, "readers", _slow(Trajectories.readers))  # noqa: B010
     workers._UNFIT = 1.0  # type: ignore[misc]
     cluster._AWAY = float(os.environ.get("AWAY", cluster._AWAY))  # type: ignore[misc]
+    blocks.KEPT = int(os.environ.get("KEPT", blocks.KEPT))  # type: ignore[misc]
     cluster._GLANCE = float(os.environ.get("GLANCE", cluster._GLANCE))  # type: ignore[misc]
     cli.app(prog_name="discretion")

@@ -134,6 +134,8 @@ class TestKilledChild:
         expected = {queue.training(tabular, plan={step: CHILD}): state for step, state in steps.items()}
         expected |= {queue.training(vector, services.VAPVI, {step: CHILD}): state for step, state in REGRESSION.items()}
         storm(queue, expected)
+        for training in (each for each in expected if not OUTRUN & set(queue.plans[each])):
+            assert f"Training {training} breaks off because its process was killed" in queue.log
 
 
 class TestKilledWorker:

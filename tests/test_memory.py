@@ -136,16 +136,19 @@ class TestSumming:
 
 
 class TestTheFence:
-    def test_who_asks_for_more_fails_charged_once_and_harms_nobody(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("whose", ["what is set", "what the machine has"])
+    def test_who_asks_for_more_fails_charged_once_and_harms_nobody(self, whose: str, tmp_path: Path) -> None:
+        limit = {"training_megabytes": hungry.LIMIT} if whose == "what is set" else {}
+        machine = {} if whose == "what is set" else {"WHOLE": str(hungry.LIMIT)}
         queue = Queue(tmp_path, f"sqlite:///{tmp_path / 'discretion.db'}")
         before, hungry_one, after = (queue.training(queue.dataset(units=units)) for units in (20, hungry.UNITS, 21))
-        with queue.running("tests.hungry", "work", training_megabytes=hungry.LIMIT) as worker:
+        with queue.running("tests.hungry", "work", environment=machine, **limit) as worker:
             for training in (before, after):
                 assert queue.ended(training).state == runs.RELEASED
             failed = queue.ended(hungry_one)
             assert worker.poll() is None
         assert (failed.state, failed.code, failed.attempts) == (runs.FAILED, runs.FAILURE, 1)
-        assert f"Training {hungry_one} breaks off because there is too little memory here" in queue.log
+        assert f"Training {hungry_one} breaks off because there is too little memory here." in queue.log
         for training in (before, hungry_one, after):
             queue.check_charged_once(training)
         queue.close()

@@ -65,30 +65,31 @@ class TestMachines:
         running.start("work", module=module, environment={"WANTING": wanting}, **changed)
         running.ready(begun + 1)
 
-    def test_that_have_lost_the_store_are_named_and_the_training_goes_on_with_others(self, queue, running, tmp_path):
+    @pytest.mark.parametrize(
+        ("wanting", "changed", "reason"),
+        [
+            ("", {"store": "file:///nowhere"}, "the store does not answer or lacks something here or on a machine"),
+            ("memory", {}, "a machine of the cluster has too little memory for now."),
+        ],
+    )
+    def test_that_have_lost_the_store_or_memory_are_named_and_the_training_goes_on_with_others(
+        self, queue, running, wanting, changed, reason
+    ):
         training = charged(queue)
-        self.machine(running, store=f"file://{tmp_path / 'nowhere'}")
-        with queue.worker(**running.settings):
-            assert said(queue, training) == "the store does not answer here or on a machine of the cluster."
+        self.machine(running, wanting, **changed)
+        with queue.running("tests.summed", "work", **running.settings, environment={"SUMMED": str(queue.folder)}):
+            assert said(queue, training).startswith(reason)
+            assert queue.rows(tables.draws, training) == []
             clusters.kill(running.running[-1])
             self.machine(running)
             assert queue.ended(training).state == runs.RELEASED
         queue.check_charged_once(training)
 
-    @pytest.mark.parametrize(
-        ("wanting", "reason"),
-        [
-            ("memory", "there is too little memory here or on a machine of the cluster."),
-            ("software", "the cluster is not what it was when it was checked."),
-        ],
-    )
-    def test_that_lack_memory_or_have_another_version_are_named_and_it_has_failed(
-        self, queue, running, wanting, reason
-    ):
+    def test_that_have_another_version_are_named_and_it_has_failed(self, queue, running):
         training = charged(queue)
-        self.machine(running, wanting)
+        self.machine(running, "software")
         with queue.worker(**running.settings):
-            assert said(queue, training) == reason
+            assert said(queue, training) == "the cluster is not what it was when it was checked."
             ended = queue.ended(training)
         assert (ended.state, ended.code) == (runs.FAILED, runs.FAILURE)
         assert f"Training {training} failed." in queue.log

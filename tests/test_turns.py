@@ -67,6 +67,13 @@ class TestTurns:
         assert claim(queue, 2, only=other) is None
         assert claim(queue, 3, only=unfit) == unfit
 
+    def test_one_that_was_looked_for_before_gets_nothing_out_of_turn(self, queue: Queue) -> None:
+        busy, calm = (queue.dataset(units=5) for _ in range(2))
+        many, few = [queue.training(busy) for _ in range(2)], queue.training(calm)
+        assert [claim(queue, 1, only=each) for each in (few, many[1], many[0])] == [None, None, many[0]]
+        assert [claim(queue, 2, only=each) for each in (many[1], few)] == [None, few]
+        assert claim(queue, 3, only=many[1]) == many[1]
+
 
 @pytest.fixture
 def shared(postgres: str, tmp_path: Path) -> Iterator[Queue]:
@@ -86,12 +93,12 @@ class TestClaimsAtOnce:
     begin when the other has ended."""
 
     @contextlib.contextmanager
-    def claiming(self, queue: Queue) -> Iterator[str | None]:
+    def claiming(self, queue: Queue, only: str | None = None) -> Iterator[str | None]:
         """What a worker gets, its transaction open until the block ends. Who had to wait for another would fail."""
         with database.transaction(queue.engine) as connection:
             connection.execute(sa.text("SET LOCAL lock_timeout = '5s'"))
             at = datetime.now(UTC)
-            held = runs.claim(connection, actor="worker", at=at, lease=LEASE)
+            held = runs.claim(connection, actor="worker", at=at, lease=LEASE, only=only)
             yield None if held is None else held.training
 
     def test_populations_take_turns(self, shared: Queue) -> None:
@@ -101,6 +108,15 @@ class TestClaimsAtOnce:
         with self.claiming(shared) as first, self.claiming(shared) as second, self.claiming(shared) as third:
             assert [first, second, third] == [many[0], few, last]
         assert [claim(shared, 1), claim(shared, 2), claim(shared, 3)] == [many[1], many[2], None]
+
+    def test_one_that_was_looked_for_before_waits_while_another_serves_its_population(self, shared: Queue) -> None:
+        busy, calm = (shared.dataset(units=5) for _ in range(2))
+        many, few = [shared.training(busy) for _ in range(2)], shared.training(calm)
+        with self.claiming(shared, many[0]) as first:
+            with self.claiming(shared, many[1]) as second:
+                assert [first, second] == [many[0], None]
+            with self.claiming(shared, few) as third:
+                assert third == few
 
     def test_one_that_is_committed_while_another_looks_counts(
         self, shared: Queue, monkeypatch: pytest.MonkeyPatch

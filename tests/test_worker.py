@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from discretion import catalogue, database, requests, runs, tables, trainings, worker
-from tests import dying, services
+from tests import clusters, dying, services
 
 # The schedule is a function of public sizes: so many trajectories might be there that a result takes its time.
 SOME_SECONDS = services.TABULAR | {"max_trajectories_per_unit": 4_000}
@@ -116,6 +116,9 @@ class TestSilence:
             queue.check_charged_once(training)
             assert queue.rows(tables.releases, training) == []
         assert all(f"Training {training} failed." in queue.log for training in spoilt)
+        # A file that is not there is the store's fault, and may be there the next time; what is in one is nobody's.
+        tries = [queue.log.count(f"Training {training} breaks off because the store") for training in spoilt]
+        assert tries == [0, 0, 10, 0]
         assert [line for line in queue.log.splitlines() if not LINE.fullmatch(line)] == []
         assert queue.exits == {0}
 
@@ -287,4 +290,23 @@ class TestOutage:
                 assert process.poll() is None
             assert queue.ended(training).state == runs.RELEASED
         assert process.returncode == 0
+        queue.check_charged_once(training)
+
+    @embedded
+    def test_a_training_whose_store_is_away_between_two_sums_goes_on_when_it_is_back(self, queue):
+        dataset = queue.dataset()
+        training, store = queue.training(dataset), queue.found.datasets
+        watched = {"SUMMED": str(queue.folder), "KEPT": "0", "PAUSE": "1"}
+        with queue.running("tests.summed", "work", environment=watched):
+            services.wait_until(lambda: [each for each in clusters.sums(queue.folder) if each.ended], 60)
+            store.rename(store.with_name("elsewhere"))
+            named = f"Training {training} breaks off because the store does not answer or lacks something"
+            services.wait_until(lambda: named in queue.log, 60)
+            services.wait_until(lambda: "A training is left waiting: There is no dataset" in queue.log, 60)
+            drawn = queue.rows(tables.drawn, training)
+            assert (queue.row(training).state, len(drawn) > 0) == (runs.RUNNING, True)
+            store.with_name("elsewhere").rename(store)
+            assert queue.ended(training).state == runs.RELEASED
+        assert [row for row in queue.rows(tables.drawn, training) if row in drawn] == drawn
+        assert queue.row(training).attempts == 2
         queue.check_charged_once(training)

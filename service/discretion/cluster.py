@@ -109,8 +109,10 @@ class Engine:
         expected = [statistic.partial() for statistic in statistics]
         try:
             made = self._made(whole, sum(each.nbytes for each in expected))
-        except (errors.ClusterUnavailable, MemoryError):  # the latter of a machine that is handed another's part
+        except errors.ClusterUnavailable:
             raise
+        except MemoryError:  # of a machine that is handed another's part
+            raise _failure(shares.NO_MEMORY) from None
         except _GONE as gone:
             raise errors.ClusterUnavailable("The cluster was lost in the middle of a sum.") from gone
         except Exception as other:  # shares raise nothing: whoever ran them was another program
@@ -171,7 +173,7 @@ def _failure(code: int) -> Exception:
     if code == shares.NO_STORE:
         return errors.StoreUnavailable("A machine of the cluster could not read the store.")
     if code == shares.NO_MEMORY:
-        return MemoryError("A machine of the cluster has too little memory.")
+        return errors.ClusterFull("A machine of the cluster has too little memory for now.")
     return RuntimeError("A sum failed on the cluster.")
 
 

@@ -185,6 +185,10 @@ class ClusterUnavailable(Refusal):
     code = "cluster_unavailable"
 
 
+class ClusterFull(ClusterUnavailable):
+    """A machine of it has too little memory left for a share, as other trainings' sums may need theirs for a while."""
+
+
 class ClusterUnfit(Refusal):
     """The cluster answers, and sums made there would not be what they must be."""
 

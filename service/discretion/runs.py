@@ -95,14 +95,11 @@ def _taken(connection: sa.Connection, at: datetime, without: Collection[str]) ->
     ours: set[str] = set()
     theirs: set[str] = set()
     while True:
-        found = connection.execute(_locked(_in_turn(at, without, theirs))).one_or_none()
+        turn = _in_turn(at, without, theirs).with_for_update(skip_locked=True, key_share=True, of=trainings)
+        found = connection.execute(turn).one_or_none()
         if found is None or found.state != QUEUED or found.population in ours | theirs:
             return found
         (ours if database.hold(connection, found.population) else theirs).add(found.population)
-
-
-def _locked(turn: sa.Select[Any]) -> sa.Select[Any]:
-    return turn.with_for_update(skip_locked=True, key_share=True, of=trainings)
 
 
 def upcoming(connection: sa.Connection, *, at: datetime, without: Collection[str]) -> Any:
@@ -120,16 +117,13 @@ def claim(
     without: Collection[str] = (),
     only: str | None = None,
 ) -> Claim | None:
-    """The training whose turn it is, or `only` that one; charged if it was never charged.
+    """The training whose turn it is, charged if it was never charged; `only` that one, or none if it is not its turn.
 
     `fit` raises if this worker could not carry it out, and the ledger it is charged to is checked: then the caller's
     transaction ends, and nothing was spent.
     """
-    if only is None:
-        found = _taken(connection, at, without)
-    else:
-        found = connection.execute(_locked(_in_turn(at, without).where(trainings.c.id == only))).one_or_none()
-    if found is None:
+    found = _taken(connection, at, without)
+    if found is None or only not in (None, found.id):
         return None
     here = trainings.c.id == found.id
     exhausted = found.attempts >= _MOST_ATTEMPTS

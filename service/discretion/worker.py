@@ -29,6 +29,7 @@ from discretion import (
     catalogue,
     database,
     datasets,
+    endings,
     errors,
     evaluations,
     heads,
@@ -65,22 +66,6 @@ _PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when i
 _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that it could not carry out
 
 _CHECK: Final = 60.0  # seconds that a cluster has to be found fit
-
-# How a child ends. What is said of the last six is about machines: no record can bring them about.
-_RELEASED, _FAILED, _STOPPED, _LOST, _KILLED = range(5)
-_NO_STORE, _NO_HEADS, _NO_CLUSTER, _NO_MEMORY, _OTHER_CLUSTER, _UNUSABLE = range(5, 11)
-_AWAY_FOR_NOW: Final = (_KILLED, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _UNUSABLE)  # an attempt each, and not for ever
-_WORDS: Final = {
-    _NO_STORE: "the store does not answer here or on a machine of the cluster",
-    _NO_HEADS: "nothing can be written to DISCRETION_HEADS",
-    _NO_CLUSTER: "the cluster does not answer or has lost a sum",
-    _NO_MEMORY: "there is too little memory here or on a machine of the cluster",
-    _OTHER_CLUSTER: "the cluster is not what it was when it was checked",
-}
-
-
-class _Stop(BaseException):
-    """Told to stop between two draws."""
 
 
 class Worker:
@@ -219,17 +204,18 @@ class Worker:
         try:
             ended = self._watch(child, held, usual)
             _end(child)
-            if ended in _WORDS:
-                _log.warning("Training %s breaks off because %s.", held.training, _WORDS[ended])
-            if ended == _UNUSABLE:  # which the child must not say; somebody has to mend it
+            if words := endings.words(ended):
+                _log.warning("Training %s breaks off because %s.", held.training, words)
+            if ended == endings.UNUSABLE:  # which the child must not say; somebody has to mend it
                 fault = premises.fault(self._settings, "work")
                 _log.error("Training %s breaks off because of a setting: %s", held.training, fault)
+            if ended in (endings.UNUSABLE, endings.CLUSTER_FULL):  # which takes others some time to change
                 self._unfit[held.training] = time.monotonic() + _UNFIT
-            if ended in (_FAILED, _NO_MEMORY, _OTHER_CLUSTER):
+            if endings.is_final(ended):
                 self._fail(held, usual, begun)
-            elif ended == _STOPPED or ended in _AWAY_FOR_NOW:
+            elif ended == endings.STOPPED or endings.is_tried_again(ended):
                 with database.transaction(self._engine) as connection:
-                    runs.let_go(connection, held, at=database.clock(connection), told=ended == _STOPPED)
+                    runs.let_go(connection, held, at=database.clock(connection), told=ended == endings.STOPPED)
         except errors.LeaseLost:
             _log.info("Training %s was cancelled or taken over.", held.training)
         finally:
@@ -243,17 +229,17 @@ class Worker:
         while True:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
-                if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _LOST:
+                ended = os.waitstatus_to_exitcode(status)
+                if ended == endings.LOST:
                     # It found out when it next wrote something. The world hears at the next tick, as if it had not.
                     time.sleep(max(0.0, kept + self._tick(usual) - time.monotonic()))
-                # What was killed may go on from what it drew, as often as `runs.claim` allows.
-                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else _KILLED
+                return ended
             now = time.monotonic()
             if self._stopping and told is None:
                 told = now
                 os.kill(child, signal.SIGTERM)
             if told is not None and now - told > _PATIENCE:
-                return _STOPPED  # and killed: if it was drawing, that draw is lost and so is the training
+                return endings.STOPPED  # and killed: if it was drawing, that draw is lost and so is the training
             if now - kept >= self._tick(usual):
                 kept = now
                 self._keep(held, shown)
@@ -308,35 +294,22 @@ def _end(child: int) -> None:
 # --- the child ---------------------------------------------------------------------------------------------------
 
 
-_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
-    (_Stop, _STOPPED),
-    (errors.LeaseLost, _LOST),
-    (sa.exc.OperationalError, _KILLED),
-    (errors.StoreUnavailable, _NO_STORE),
-    (errors.HeadsUnavailable, _NO_HEADS),
-    (errors.InvalidSetting, _UNUSABLE),
-    (errors.ClusterUnavailable, _NO_CLUSTER),
-    (errors.ClusterUnfit, _OTHER_CLUSTER),
-    (MemoryError, _NO_MEMORY),
-)
-
-
 def _child(found: Settings, slot: Slot, held: Claim, begun: float, parent: int) -> NoReturn:
     """Everything that touches a patient's row happens below, and nothing but a number comes out."""
-    code = _FAILED
+    ended = endings.FAILED
     try:
         processes.die_with_parent(parent)
         _silence()
-        if found.training_megabytes:  # what is set is kept to: other trainings on this machine rely on it
-            memory.fence(memory.limit(found))
+        memory.fence(memory.limit(found))  # other trainings on this machine rely on it
         memory.reuse()
         processors.confine(slot)
         signal.signal(signal.SIGTERM, _stop_between_draws)
-        code = _learn(found, held, begun)
-    except BaseException as trouble:  # its text may quote a record, so nobody hears it
-        code = next((code for kind, code in _CODES if isinstance(trouble, kind)), _FAILED)
+        _learn(found, held, begun)
+        ended = endings.RELEASED
+    except BaseException as trouble:
+        ended = endings.of(trouble)
     finally:
-        os._exit(code)
+        os._exit(ended)
 
 
 def _silence() -> None:
@@ -357,10 +330,10 @@ def _stop_between_draws(number: int, frame: FrameType | None) -> None:
 
 def _pause() -> None:
     if _told_to_stop:
-        raise _Stop
+        raise endings.Stop
 
 
-def _learn(found: Settings, held: Claim, begun: float) -> int:
+def _learn(found: Settings, held: Claim, begun: float) -> None:
     engine = database.engine(found.database_url)
     with database.snapshot(engine) as connection:
         dataset, asked, paid = runs.work(connection, held)
@@ -384,12 +357,11 @@ def _learn(found: Settings, held: Claim, begun: float) -> int:
         if signing.publish(connection, key, at=datetime.now(UTC)):
             audit.published(connection, key.kid)
         runs.release(connection, held, made, certificate, at=datetime.now(UTC))
-    return _RELEASED
 
 
 def _sleep_until(end: float) -> None:
     """Told to stop, it leaves at once: everything is drawn, and the next run computes the same again."""
     while (left := end - time.monotonic()) > 0:
         if _told_to_stop:
-            raise _Stop
+            raise endings.Stop
         time.sleep(min(left, _LOOK))

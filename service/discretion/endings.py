@@ -1,0 +1,67 @@
+"""How a training's process ends: with a number, which is all that comes out of it.
+
+What may be about a record is one number without words, and final. Everything else is about machines, and the operator's
+log says which: no record can bring it about, because what a training takes and asks for is bounded by public sizes, and
+a block is read whole before anybody looks into it.
+"""
+
+import signal
+from typing import Final
+
+import sqlalchemy as sa
+
+from discretion import errors
+
+RELEASED, FAILED, STOPPED, LOST, UNUSABLE, CLUSTER_FULL = range(6)
+_NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _OTHER_CLUSTER, _NO_MEMORY = range(6, 12)
+
+_FINAL: Final = (FAILED, _OTHER_CLUSTER, _NO_MEMORY)  # another attempt would end in the same way
+_FOR_NOW: Final = (UNUSABLE, CLUSTER_FULL, _NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER)
+_WORDS: Final = {
+    -signal.SIGKILL: "its process was killed, as the kernel does where memory runs out: "
+    "DISCRETION_TRAINING_MEGABYTES says how much one training may take, DISCRETION_WORKERS how many there are",
+    CLUSTER_FULL: "a machine of the cluster has too little memory for now",
+    _NO_DATABASE: "the database does not answer",
+    _NO_STORE: "the store does not answer or lacks something here or on a machine of the cluster",
+    _NO_HEADS: "nothing can be written to DISCRETION_HEADS",
+    _NO_CLUSTER: "the cluster does not answer or has lost a sum",
+    _OTHER_CLUSTER: "the cluster is not what it was when it was checked",
+    _NO_MEMORY: "there is too little memory here",
+}
+
+
+class Stop(BaseException):
+    """Told to stop between two draws."""
+
+
+_NUMBERS: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (Stop, STOPPED),
+    (errors.LeaseLost, LOST),
+    (sa.exc.OperationalError, _NO_DATABASE),
+    (errors.StorageFailed, _NO_STORE),  # a folder that is away is only found to lack a file
+    (errors.HeadsUnavailable, _NO_HEADS),
+    (errors.InvalidSetting, UNUSABLE),
+    (errors.ClusterFull, CLUSTER_FULL),
+    (errors.ClusterUnavailable, _NO_CLUSTER),
+    (errors.ClusterUnfit, _OTHER_CLUSTER),
+    (MemoryError, _NO_MEMORY),
+)
+
+
+def of(trouble: BaseException) -> int:
+    """Its text may quote a record, so nobody hears it."""
+    return next((number for kind, number in _NUMBERS if isinstance(trouble, kind)), FAILED)
+
+
+def words(ended: int) -> str | None:
+    """Why it broke off, for the operator; a number below zero is the signal that killed it."""
+    return _WORDS.get(ended, f"its process was ended by signal {-ended}" if ended < 0 else None)
+
+
+def is_final(ended: int) -> bool:
+    return ended in _FINAL
+
+
+def is_tried_again(ended: int) -> bool:
+    """Another may go on from what was drawn, as often as `runs.claim` allows."""
+    return ended < 0 or ended in _FOR_NOW

@@ -1,0 +1,62 @@
+"""How a training's process may end, and what the operator is told."""
+
+import signal
+
+import pytest
+import sqlalchemy as sa
+
+from discretion import endings, errors
+
+CANARY = "lactate-of-Mrs-Canary-17.25"
+
+
+class TestOf:
+    @pytest.mark.parametrize(
+        ("trouble", "words"),
+        [
+            (sa.exc.OperationalError(CANARY, {}, Exception(CANARY)), "the database does not answer"),
+            (errors.StorageFailed(CANARY), "the store does not answer"),
+            (errors.NotStored(CANARY), "the store does not answer"),
+            (errors.StoreUnavailable(CANARY), "the store does not answer"),
+            (errors.HeadsUnavailable(CANARY), "DISCRETION_HEADS"),
+            (errors.ClusterUnavailable(CANARY), "the cluster does not answer"),
+            (errors.ClusterFull(CANARY), "a machine of the cluster has too little memory"),
+        ],
+    )
+    def test_what_may_be_over_the_next_time_is_named_and_tried_again(self, trouble: Exception, words: str) -> None:
+        ended = endings.of(trouble)
+        assert words in str(endings.words(ended))
+        assert endings.is_tried_again(ended)
+        assert not endings.is_final(ended)
+
+    @pytest.mark.parametrize(
+        ("trouble", "words"),
+        [(MemoryError(CANARY), "too little memory here"), (errors.ClusterUnfit(CANARY), "not what it was")],
+    )
+    def test_what_would_be_the_same_is_named_and_final(self, trouble: Exception, words: str) -> None:
+        ended = endings.of(trouble)
+        assert words in str(endings.words(ended))
+        assert endings.is_final(ended)
+        assert not endings.is_tried_again(ended)
+
+    @pytest.mark.parametrize("kind", [ValueError, OSError, RuntimeError, errors.DrawInterrupted, errors.InvalidState])
+    def test_everything_else_is_one_number_without_words(self, kind: type[Exception]) -> None:
+        ended = endings.of(kind(CANARY))
+        assert (ended, endings.words(ended), endings.is_final(ended)) == (endings.FAILED, None, True)
+
+    @pytest.mark.parametrize("trouble", [endings.Stop(), errors.LeaseLost()])
+    def test_who_was_told_or_lost_its_lease_has_nothing_to_say(self, trouble: BaseException) -> None:
+        ended = endings.of(trouble)
+        assert (endings.words(ended), endings.is_final(ended), endings.is_tried_again(ended)) == (None, False, False)
+
+
+class TestWords:
+    def test_of_a_process_that_was_killed_name_memory_and_its_settings(self) -> None:
+        said = str(endings.words(-signal.SIGKILL))
+        assert "killed, as the kernel does where memory runs out" in said
+        assert "DISCRETION_TRAINING_MEGABYTES" in said
+        assert endings.is_tried_again(-signal.SIGKILL)
+
+    def test_of_another_signal_name_it(self) -> None:
+        assert endings.words(-signal.SIGSEGV) == "its process was ended by signal 11"
+        assert endings.is_tried_again(-signal.SIGSEGV)
