@@ -5,9 +5,10 @@ that says how much it took.
 learning takes. `python -m tests.hungry cluster work` is a machine of a cluster that takes `TOO_MUCH` for every share.
 `python -m tests.hungry learn FOLDER CASE` learns one of `CASES` from stored stays, and `large` one of `LARGE`, within a
 fence of what `memory.need` says, and prints the bytes that were needed at most, by the kernel's count, and those that
-it says.
+it says. `elsewhere` is `learn` with sums from the cluster that the settings name.
 """
 
+import contextlib
 import json
 import re
 import sys
@@ -19,11 +20,12 @@ from typing import Any
 import numpy as np
 from benchmarks import stays
 
-from discretion import certificates, cli, datasets, memory, requests
+from discretion import certificates, cli, cluster, datasets, memory, requests, settings
 from discretion.learning import evaluators, learners, policy, sums
-from discretion.learning.curator import Curator
+from discretion.learning.curator import Curator, Summing
 from discretion.learning.features import Bins
 from discretion.learning.schemas import Discrete, Schema, Vector
+from discretion.shelves import Place
 
 UNITS = 37
 LIMIT = 700  # megabytes
@@ -87,6 +89,8 @@ LARGE: dict[str, _Case] = {
     "apvi, first visits": (Schema(4, Discrete(100_000), 4), "dp-apvi", {"dynamics": "stationary"}),
     "fqe": (Schema(4, Discrete(100_000), 4), "dp-fqe", {}),
 }
+# So large that a machine makes only one share.
+ELSEWHERE: dict[str, _Case] = CASES | {"apvi, a large table": (Schema(20, Discrete(750), 2), "dp-apvi", {})}
 STORED = 20_000  # units of each
 _RHO = "1000000"
 
@@ -125,33 +129,43 @@ def _judged(schema: Schema) -> policy.Policy:
     return policy.of_table("any", schema, decisions, np.ones(shape, dtype=bool), np.zeros(shape))
 
 
-def _asked(schema: Schema, algorithm: str, parameters: dict[str, Any]) -> requests.Asked:
+def asked_of(case: _Case) -> requests.Asked:
+    schema, algorithm, given = case
+    parameters = given if isinstance(given, dict) else given()
     request = {"algorithm": algorithm, "privacy": {"rho": _RHO}, "parameters": parameters}
     if algorithm == evaluators.NAME:
         request |= {"policy": "pol_1"}
     return requests.of(schema, None, STORED, request)
 
 
-def _learn(cases: dict[str, _Case], folder: str, case: str) -> None:
-    schema, algorithm, parameters = cases[case]
-    asked = _asked(schema, algorithm, parameters if isinstance(parameters, dict) else parameters())
+def _learn(case: _Case, place: Place, elsewhere: bool) -> None:
+    asked = asked_of(case)
     memory.fence(memory.need(asked))
     memory.reuse()
-    room, whole = memory.room(asked), memory.keeps_blocks(asked)
-    curator = Curator(datasets.load(stays.place(Path(folder)), schema, room=room, whole=whole), Fraction(_RHO))
+    trajectories = datasets.load(place, asked.schema, room=memory.room(asked), whole=memory.keeps_blocks(asked))
+    with contextlib.ExitStack() as stack:
+        totals: Summing = sums.totals
+        if elsewhere:
+            totals = stack.enter_context(cluster.engine(settings.read(), place.name)).totals
+        _made(asked, Curator(trajectories, Fraction(_RHO), None, totals))
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    print(int(found[1]) * 1024, memory.need(asked))
+
+
+def _made(asked: requests.Asked, curator: Curator) -> None:
     if isinstance(asked.parameters, evaluators.Parameters):
-        evaluators.evaluate(curator, asked.privacy, asked.parameters, _judged(schema))
+        evaluators.evaluate(curator, asked.privacy, asked.parameters, _judged(asked.schema))
     else:
         made = learners.learn(curator, asked.privacy, asked.parameters)
         row = certificates.LedgerRow("pop_1", 1, "ab" * 32, asked.cost)
         json.dumps(certificates.certify(made, requests.certified(asked), curator.log, row, certificates.generate_key()))
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    print(int(found[1]) * 1024, memory.need(asked))
 
 
 if __name__ == "__main__":
     if sys.argv[1] in ("work", "cluster"):
         {"work": _work, "cluster": _machine}[sys.argv[1]]()
     else:
-        _learn({"learn": CASES, "large": LARGE}[sys.argv[1]], *sys.argv[2:])
+        which, folder, named = sys.argv[1:]
+        cases = {"learn": CASES, "large": LARGE, "elsewhere": ELSEWHERE}[which]
+        _learn(cases[named], stays.place(Path(folder)), which == "elsewhere")

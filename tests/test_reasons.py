@@ -80,6 +80,7 @@ class TestMachines:
         [
             ("memory", "there is too little memory here or on a machine of the cluster."),
             ("software", "the cluster is not what it was when it was checked."),
+            ("library", "the cluster is not what it was when it was checked."),
         ],
     )
     def test_that_lack_memory_or_have_another_version_are_named_and_it_has_failed(
