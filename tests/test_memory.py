@@ -3,25 +3,26 @@
 import os
 import subprocess
 import sys
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from benchmarks import stays
 
-from discretion import cli, cluster, datasets, memory, requests, runs, settings
-from discretion.learning import learners
-from discretion.learning.curator import Curator
+from discretion import cli, datasets, memory, runs
 from discretion.learning.schemas import Schema
 from tests import clusters, hungry, services
+from tests.clusters import Cluster
 from tests.dying import Queue
 
 
-def measured(folder: Path, schema: Schema, which: str, case: str) -> tuple[int, int]:
+def measured(
+    folder: Path, schema: Schema, which: str, case: str, settings: Mapping[str, str] | None = None
+) -> tuple[int, int]:
     """Bytes that were taken, and those that were said."""
     stays.store(folder, schema, hungry.STORED)
     command = [sys.executable, "-m", "tests.hungry", which, str(folder), case]
-    environment = os.environ | cli._RESERVED | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = os.environ | cli._RESERVED | (settings or {}) | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     taken, said = map(int, done.stdout.split())
     return taken, said
@@ -39,25 +40,36 @@ class TestNeed:
         assert taken <= said
 
 
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Each test brings its machines."""
+    with clusters.cluster(tmp_path_factory.mktemp("cluster"), 0) as made:
+        yield made
+
+
 class TestSumming:
-    @pytest.mark.parametrize("case", ["apvi", "pae"])
-    def test_machines_that_have_no_more_make_the_sums(
-        self, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("case", ["apvi", "apvi, a large table", "pae", "vapvi, a table"])
+    def test_machines_that_have_no_more_make_the_sums_and_who_asks_takes_no_more_either(
+        self, case: str, scheduler: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two of them, of several blocks each, so that they hand each other what they made."""
         monkeypatch.setattr(datasets, "_BLOCK", 2**20)
-        schema, algorithm, parameters = hungry.CASES[case]
-        stays.store(tmp_path, schema, hungry.STORED)
-        place, rho = stays.place(tmp_path), Fraction(1)
-        request = {"algorithm": algorithm, "privacy": {"rho": "1"}, "parameters": parameters}
-        asked = requests.of(schema, None, hungry.STORED, request)
-        least = {"training_megabytes": -(-memory.summing(asked) // memory.MEGABYTE)}
-        with clusters.cluster(tmp_path / "cluster", 2, store=f"file://{tmp_path / 'datasets'}", **least) as made:
-            found = settings.read(services.environment(tmp_path, **made.settings))
-            with cluster.engine(found, place.name) as engine:
-                assert engine.blocks > 2
-                curator = Curator(datasets.load(place, schema), rho, None, engine.totals)
-                learners.learn(curator, asked.privacy, asked.parameters)
+        asked = hungry.asked_of(hungry.ELSEWHERE[case])
+        least = -(-memory.summing(asked) // memory.MEGABYTE)
+        store, begun = f"file://{tmp_path / 'datasets'}", scheduler.log.count("Making sums")
+        machines = [scheduler.start("work", store=store, training_megabytes=least) for _ in range(2)]
+        scheduler.ready(begun + len(machines))
+        taken, said = measured(
+            tmp_path,
+            asked.schema,
+            "elsewhere",
+            case,
+            services.environment(tmp_path, **(scheduler.settings | {"store": store})),
+        )
+        for machine in machines:
+            clusters.kill(machine)
+        assert datasets.blocks(stays.place(tmp_path)) > 2
+        assert taken <= said
 
 
 class TestTheFence:
