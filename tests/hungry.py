@@ -5,11 +5,13 @@ that says how much it took.
 learning takes; WHOLE in the environment says how many megabytes its machine has. `python -m tests.hungry cluster work`
 is a machine of a cluster that takes `TOO_MUCH` for every share. `python -m tests.hungry learn FOLDER CASE` learns one
 of `CASES` from stored stays, and `large` one of `LARGE`, within a fence of what `memory.need` says, and prints the
-bytes that were needed at most, by the kernel's count, and those that it says. `python -m tests.hungry draw FOLDER
-DATABASE` does so for the one training of a queue, as far as its release, as if it were killed there; `resume` does it
-again from what was drawn, and releases; `derive` makes a further policy of that.
+bytes that were needed at most, by the kernel's count, and those that it says; `elsewhere` is `learn` with sums from the
+cluster that the settings name. `python -m tests.hungry draw FOLDER DATABASE` does so for the one training of a queue,
+as far as its release, as if it were killed there; `resume` does it again from what was drawn, and releases; `derive`
+makes a further policy of that.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -24,10 +26,22 @@ import numpy as np
 import sqlalchemy as sa
 from benchmarks import stays
 
-from discretion import certificates, cli, database, datasets, memory, requests, runs, tables, trainings
+from discretion import (
+    certificates,
+    cli,
+    cluster,
+    database,
+    datasets,
+    memory,
+    requests,
+    runs,
+    settings,
+    tables,
+    trainings,
+)
 from discretion.journals import Journal
 from discretion.learning import evaluators, learners, policy, sums
-from discretion.learning.curator import Curator
+from discretion.learning.curator import Curator, Summing
 from discretion.learning.features import Bins
 from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.learning.trajectories import Trajectories
@@ -98,6 +112,11 @@ LARGE: dict[str, _Case] = {
 }
 # Of which what dp-apvi draws is most of the memory.
 KEPT = Schema(20, Discrete(1000), 2)
+# The first so large that a machine makes only one share; of the other, fewer steps, which are summed one by one.
+ELSEWHERE: dict[str, _Case] = CASES | {
+    "apvi, a large table": (Schema(20, Discrete(1600), 2), "dp-apvi", {}),
+    "vapvi, a table": (Schema(4, Discrete(5000), 4), "dp-vapvi", lambda: _table(5000, 4, 30)),
+}
 STORED = 20_000  # units of each
 RHO = "1000000"
 
@@ -143,6 +162,11 @@ def request(algorithm: str, parameters: dict[str, Any]) -> dict[str, Any]:
     return asked | ({"policy": "pol_1"} if algorithm == evaluators.NAME else {})
 
 
+def asked_of(case: _Case) -> requests.Asked:
+    schema, algorithm, given = case
+    return requests.of(schema, None, STORED, request(algorithm, given if isinstance(given, dict) else given()))
+
+
 def _fenced(asked: requests.Asked, folder: Path) -> Trajectories:
     """The stays, for a process that takes no more from here on than what is said."""
     memory.fence(memory.need(asked))
@@ -150,29 +174,35 @@ def _fenced(asked: requests.Asked, folder: Path) -> Trajectories:
     return datasets.load(stays.place(folder), asked.schema, room=memory.room(asked), whole=memory.keeps_blocks(asked))
 
 
-def _learn(cases: dict[str, _Case], folder: str, case: str) -> None:
-    schema, algorithm, parameters = cases[case]
-    given = request(algorithm, parameters if isinstance(parameters, dict) else parameters())
-    asked = requests.of(schema, None, STORED, given)
-    curator = Curator(_fenced(asked, Path(folder)), Fraction(RHO))
+def _learn(case: _Case, folder: Path, *, elsewhere: bool = False) -> None:
+    asked = asked_of(case)
+    trajectories = _fenced(asked, folder)
+    with contextlib.ExitStack() as stack:
+        totals: Summing = sums.totals
+        if elsewhere:
+            totals = stack.enter_context(cluster.engine(settings.read(), stays.place(folder).name)).totals
+        _make(asked, Curator(trajectories, Fraction(RHO), None, totals))
+    _say(memory.need(asked))
+
+
+def _make(asked: requests.Asked, curator: Curator) -> None:
     if isinstance(asked.parameters, evaluators.Parameters):
-        evaluators.evaluate(curator, asked.privacy, asked.parameters, judged(schema))
+        evaluators.evaluate(curator, asked.privacy, asked.parameters, judged(asked.schema))
     else:
         made = learners.learn(curator, asked.privacy, asked.parameters)
         row = certificates.LedgerRow("pop_1", 1, "ab" * 32, asked.cost)
         json.dumps(certificates.certify(made, requests.certified(asked), curator.log, row, certificates.generate_key()))
-    _say(memory.need(asked))
 
 
-def _go_on(folder: str, url: str, *, release: bool) -> None:
+def _go_on(folder: Path, url: str, *, release: bool) -> None:
     """As a worker does with what it or another left."""
     engine, now = database.engine(url), datetime.now(UTC)
     with database.transaction(engine) as connection:
         held = runs.claim(connection, actor="worker", at=now, lease=timedelta(0))
         assert held is not None
         _, asked, paid = runs.work(connection, held)
-    journal = Journal(engine, held, Path(folder) / "heads", lambda: None)
-    curator = Curator(_fenced(asked, Path(folder)), Fraction(RHO), journal)
+    journal = Journal(engine, held, folder / "heads", lambda: None)
+    curator = Curator(_fenced(asked, folder), Fraction(RHO), journal)
     learned = learners.learn(curator, asked.privacy, asked.parameters)
     made, certificate = trainings.certify(learned, asked, curator.log, paid, certificates.generate_key())
     if release:
@@ -205,10 +235,12 @@ if __name__ == "__main__":
         case ["cluster", *_]:
             _machine()
         case ["learn", folder, name]:
-            _learn(CASES, folder, name)
+            _learn(CASES[name], Path(folder))
         case ["large", folder, name]:
-            _learn(LARGE, folder, name)
+            _learn(LARGE[name], Path(folder))
+        case ["elsewhere", folder, name]:
+            _learn(ELSEWHERE[name], Path(folder), elsewhere=True)
         case ["draw" | "resume" as how, folder, url]:
-            _go_on(folder, url, release=how == "resume")
+            _go_on(Path(folder), url, release=how == "resume")
         case ["derive", _, url]:
             _derive(url)

@@ -2,12 +2,15 @@
 
 import contextlib
 import re
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dask
+import numpy as np
 import pytest
 
 from discretion import (
@@ -17,16 +20,19 @@ from discretion import (
     datasets,
     doctor,
     errors,
+    machines,
     memory,
     requests,
     runs,
     sealing,
     settings,
+    shares,
     shelves,
     tables,
 )
 from discretion.learning import learners, sums
 from discretion.learning.curator import Curator
+from discretion.learning.trajectories import Trajectories
 from discretion.privacy.rho import Rho
 from tests import clusters, hungry, services
 from tests.clusters import Cluster
@@ -114,6 +120,62 @@ def learn(curator: Curator, asked: Any) -> None:
     learners.learn(curator, asked.privacy, asked.parameters)
 
 
+class Sum:
+    """A future that ends with an error of its own, after so many looks."""
+
+    def __init__(self, own: Exception, looks: int) -> None:
+        self.own, self.looks, self.status = own, looks, "pending"
+
+    def exception(self, timeout: float) -> Exception:
+        self.looks -= 1
+        if self.looks >= 0:
+            raise TimeoutError
+        self.status = "error"
+        return self.own
+
+    def result(self, timeout: float) -> Any:
+        raise self.own
+
+
+class TestAwaited:
+    def test_a_sum_that_has_timed_out_itself_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        looks = iter([False] * 5)  # no more: a sixth would be for nothing
+        monkeypatch.setattr(cluster, "_are_apart", lambda client: next(looks))
+        timed_out: Any = Sum(TimeoutError("the sum's"), 5)
+        with pytest.raises(TimeoutError, match="the sum's"):
+            cluster.Engine(Any, "d", 1)._awaited(timed_out)
+
+    def test_what_has_timed_out_is_the_clusters_fault(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        timed_out: Any = Sum(TimeoutError(), 0)
+        monkeypatch.setattr(cluster.Engine, "_made", lambda engine, *_: engine._awaited(timed_out))
+        schema: Any = None
+        with pytest.raises(errors.ClusterUnavailable, match="lost in the middle"):
+            cluster.Engine(Any, "d", 1).totals([], Trajectories(schema, 1, ()))
+
+
+class TestMachines:
+    """What a machine says that is not the one that was checked."""
+
+    @pytest.mark.parametrize("changed", [{"numpy": "1.0"}, {"discretion": "0"}, {"further": "1"}])
+    def test_for_who_has_other_versions_nothing_is_summed(self, changed: dict[str, str]) -> None:
+        theirs = shares.versions() | changed
+        with dask.config.set(machines.QUIET):
+            assert machines.add(theirs, b"nonsense") == shares.OTHER
+            assert machines.together(theirs, [np.ones(1, np.int64)]) == shares.OTHER
+
+    @pytest.mark.parametrize("setting", machines.QUIET)
+    def test_nor_where_dask_was_started_by_itself(self, setting: str) -> None:
+        with dask.config.set(machines.QUIET | {setting: "other"}):
+            assert machines.add(shares.versions(), b"nonsense") == shares.OTHER
+            assert machines.together(shares.versions(), [np.ones(1, np.int64)]) == shares.OTHER
+
+    def test_and_else_it_is(self) -> None:
+        with dask.config.set(machines.QUIET):
+            assert machines.add(shares.versions(), b"nonsense") == shares.FAILED
+            made = machines.together(shares.versions(), [np.ones(1, np.int64)], [np.ones(1, np.int64)])
+            assert isinstance(made, list) and made[0].tolist() == [2]
+
+
 class TestBeforeTheCharge:
     def asked(self, running: Cluster, **changed: object) -> str:
         return cluster.check(settings.read(services.environment(running.folder, **(running.settings | changed))))
@@ -165,11 +227,39 @@ class TestBeforeTheCharge:
                 with pytest.raises(errors.ClusterUnfit, match=words):
                     cluster.check(found, dataset, need)
                 clusters.kill(machine)
-            made.start("work", training_megabytes=257)
+            well = made.start("work", training_megabytes=257)
             made.ready(len(unfit) + 1)
             assert cluster.check(found, dataset, need) == "1 machine with 257 MB or more can make sums."
+            self.hanging(made, found, well, monkeypatch)
             with pytest.raises(errors.ClusterUnfit, match="cannot read the store: There is no dataset"):
                 cluster.check(found, "up_none", need)
+
+    def hanging(self, made: Cluster, found: Any, well: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A machine whose store hangs answers all else, and one that hangs answers nothing: each is named."""
+        with monkeypatch.context() as hasty:
+            hasty.setattr(cluster, "_STORE", 1.0)
+            hasty.setattr(machines, "PATIENCE", 2.0)
+            begun = made.log.count("Making sums")
+            stuck = made.start("work", module="tests.wanting", environment={"WANTING": "store"})
+            made.ready(begun + 1)
+            for _ in range(2):  # the second time it still answers
+                with pytest.raises(errors.ClusterUnavailable, match=r"machine tls://.* comes to no end with the store"):
+                    cluster.check(found)
+            clusters.kill(stuck)
+            well.send_signal(signal.SIGSTOP)
+            with pytest.raises(errors.ClusterUnavailable, match=r"machine tls://.* of the cluster does not answer"):
+                cluster.check(found)
+            well.send_signal(signal.SIGCONT)
+
+    def test_a_machine_whose_certificate_is_of_another_authority_says_so(
+        self, running: Cluster, tmp_path: Path
+    ) -> None:
+        other = Cluster(tmp_path, running.settings | clusters.certificates(tmp_path / "tls"))
+        machine = other.start("work")
+        services.wait_until(lambda: "do not accept each other's certificates" in other.log)
+        clusters.kill(machine)
+        (said,) = other.log.splitlines()  # once, however often it tries
+        assert "DISCRETION_CLUSTER_CA_FILE" in said
 
     def test_a_store_that_a_machine_does_not_reach_is_found_without_any_dataset(
         self, places: dict[str, Any], tmp_path: Path

@@ -6,21 +6,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from benchmarks import stays
 from fastapi.responses import Response
 
-from discretion import cli, cluster, database, datasets, errors, memory, requests, runs, settings
+from discretion import cli, database, datasets, errors, memory, requests, runs, settings
 from discretion.api import bodies, policies
 from discretion.api.service import Service
 from discretion.keys import Key
-from discretion.learning import learners
-from discretion.learning.curator import Curator
 from discretion.learning.schemas import Schema
 from tests import clusters, hungry, services
+from tests.clusters import Cluster
 from tests.dying import Queue
 
 READER = Key("key_any", "any", "auditor", "", None)  # who sees everything
@@ -38,15 +36,17 @@ def released(tmp_path: Path) -> Iterator[Queue]:
         yield queue
 
 
-def measured(folder: Path, schema: Schema, which: str, case: str) -> tuple[int, int]:
+def measured(
+    folder: Path, schema: Schema, which: str, case: str, settings: dict[str, str] | None = None
+) -> tuple[int, int]:
     """Bytes that were taken, and those that were said."""
     stays.store(folder, schema, hungry.STORED)
-    return said_by(which, str(folder), case)
+    return said_by(which, str(folder), case, settings=settings)
 
 
-def said_by(*asked: str) -> tuple[int, int]:
+def said_by(*asked: str, settings: dict[str, str] | None = None) -> tuple[int, int]:
     command = [sys.executable, "-m", "tests.hungry", *asked]
-    environment = os.environ | cli._RESERVED | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = os.environ | cli._RESERVED | (settings or {}) | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     taken, said = map(int, done.stdout.split())
     return taken, said
@@ -114,25 +114,36 @@ class TestDeriving:
             policies.derive_policy(training, bodies.NewDerivation(parameters={}), READER, service, Response())
 
 
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Each test brings its machines."""
+    with clusters.cluster(tmp_path_factory.mktemp("cluster"), 0) as made:
+        yield made
+
+
 class TestSumming:
-    @pytest.mark.parametrize("case", ["apvi", "pae"])
-    def test_machines_that_have_no_more_make_the_sums(
-        self, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("case", ["apvi", "apvi, a large table", "pae", "vapvi, a table"])
+    def test_machines_that_have_no_more_make_the_sums_and_who_asks_takes_no_more_either(
+        self, case: str, scheduler: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two of them, of several blocks each, so that they hand each other what they made."""
         monkeypatch.setattr(datasets, "_BLOCK", 2**20)
-        schema, algorithm, parameters = hungry.CASES[case]
-        stays.store(tmp_path, schema, hungry.STORED)
-        place, rho = stays.place(tmp_path), Fraction(1)
-        request = {"algorithm": algorithm, "privacy": {"rho": "1"}, "parameters": parameters}
-        asked = requests.of(schema, None, hungry.STORED, request)
-        least = {"training_megabytes": -(-memory.summing(asked) // memory.MEGABYTE)}
-        with clusters.cluster(tmp_path / "cluster", 2, store=f"file://{tmp_path / 'datasets'}", **least) as made:
-            found = settings.read(services.environment(tmp_path, **made.settings))
-            with cluster.engine(found, place.name) as engine:
-                assert engine.blocks > 2
-                curator = Curator(datasets.load(place, schema), rho, None, engine.totals)
-                learners.learn(curator, asked.privacy, asked.parameters)
+        asked = hungry.asked_of(hungry.ELSEWHERE[case])
+        least = -(-memory.summing(asked) // memory.MEGABYTE)
+        store, begun = f"file://{tmp_path / 'datasets'}", scheduler.log.count("Making sums")
+        machines = [scheduler.start("work", store=store, training_megabytes=least) for _ in range(2)]
+        scheduler.ready(begun + len(machines))
+        taken, said = measured(
+            tmp_path,
+            asked.schema,
+            "elsewhere",
+            case,
+            services.environment(tmp_path, **(scheduler.settings | {"store": store})),
+        )
+        for machine in machines:
+            clusters.kill(machine)
+        assert datasets.blocks(stays.place(tmp_path)) > 2
+        assert taken <= said
 
 
 class TestTheFence:

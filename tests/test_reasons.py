@@ -85,9 +85,10 @@ class TestMachines:
             assert queue.ended(training).state == runs.RELEASED
         queue.check_charged_once(training)
 
-    def test_that_have_another_version_are_named_and_it_has_failed(self, queue, running):
+    @pytest.mark.parametrize("wanting", ["software", "library"])
+    def test_that_have_another_version_are_named_and_it_has_failed(self, queue, running, wanting):
         training = charged(queue)
-        self.machine(running, "software")
+        self.machine(running, wanting)
         with queue.worker(**running.settings):
             assert said(queue, training) == "the cluster is not what it was when it was checked."
             ended = queue.ended(training)

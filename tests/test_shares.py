@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from discretion import errors, settings, shares
-from discretion.learning import evaluators, features, learners, sums, vapvi, vapvi_stationary
+from discretion.learning import counts, evaluators, features, learners, sums, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
-from discretion.learning.schemas import IntArray, Vector
+from discretion.learning.schemas import Discrete, IntArray, Schema, Vector
 from discretion.learning.trajectories import Trajectories
 from tests import certified, services, worlds
 from tests.learning import test_journal
@@ -45,6 +45,7 @@ class Elsewhere:
             taken = [parts.pop(int(self.rng.integers(len(parts)))) for _ in range(2)]
             parts.append(shares.together(*taken))
         assert not isinstance(parts[0], int)
+        assert [sums.form(each) for each in statistics] == [sums.Form(each.shape, each.dtype) for each in parts[0]]
         self.made += 1
         theirs, ours = sums.finished(statistics, parts[0]), sums.totals(statistics, trajectories)
         for one, other in zip(theirs, ours, strict=True):
@@ -119,6 +120,18 @@ class TestAdd:
         assert shares.add(b"nonsense") == shares.FAILED
 
 
+class TestForm:
+    def test_what_a_table_will_be_is_said_without_one(self, monkeypatch) -> None:
+        def refuse(*given: object) -> IntArray:
+            raise MemoryError
+
+        monkeypatch.setattr(counts, "_zeros", refuse)
+        schema = Schema(4, Discrete(100_000), 25)
+        table = counts.TransitionCounts(schema, rows=np.arange(10**5), narrow=True)
+        assert sums.form(table).bytes == table.bytes == 4 * (10**5 + 1) ** 2
+        assert "_index" not in vars(table)  # which would be sent with every share
+
+
 class TestShare:
     def test_no_key_and_no_setting_is_sent(self, tmp_path: Path) -> None:
         world, _ = problems()[0]
@@ -129,7 +142,7 @@ class TestShare:
 class TestImports:
     def test_dask_is_imported_by_nobody_who_has_no_cluster(self, tmp_path: Path) -> None:
         rooms = [path.stem for path in Path(shares.__file__).parent.glob("*.py")]
-        wanted = sorted(set(rooms) - {"__init__", "__main__", "cluster", "hosting", "figures"})
+        wanted = sorted(set(rooms) - {"__init__", "__main__", "cluster", "machines", "hosting", "figures"})
         lines = ["import sys", *(f"import discretion.{room}" for room in wanted)]
         lines += ["import discretion.api.app, discretion.commands.cluster, discretion.commands.operations"]
         lines += ["from discretion import settings, summing"]

@@ -29,42 +29,24 @@ import distributed
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 
-from discretion import datasets, errors, shares, shelves
+from discretion import datasets, errors, machines, shares, shelves
 from discretion.learning import sums
 from discretion.learning.schemas import IntArray
 from discretion.learning.trajectories import Trajectories
 from discretion.privacy import tokens
 from discretion.settings import Cluster, Settings
 
-_PATIENCE: Final = 10.0  # seconds to answer
 _AWAY: Final = 60.0  # seconds that a training, which is charged, waits for a scheduler that is away
 _LOOK: Final = 1.0
 _EACH: Final = 4  # shares of a machine: one that is lost takes that much less with it
 _ARITY: Final = 2  # sums that become one at a time: as many lie side by side in a machine's memory
-_NO_MACHINES: Final = 60  # seconds that a sum waits for a machine
 _GLANCE: Final = 60.0  # seconds of a sum after which it is seen to that machines still reach each other
+_SENT: Final = 600.0  # seconds in which a sum that is made comes here
 _APART: Final = 3  # times in a row that they do not: the sum is lost
-_LETTER: Final = bytes(2**14)  # more than a packet: a line may lose none but large ones
+_STORE: Final = 3 * machines.PATIENCE  # seconds in which a machine looks at the store, which has a patience of its own
 _NAMED: Final = 3  # pairs of machines in a sentence
 _MEGABYTE: Final = 2**20
 
-# Of everybody: the same on every machine, whatever a file or the environment says about Dask there.
-QUIET: Final = {
-    "distributed.comm.require-encryption": True,
-    "distributed.comm.timeouts.connect": "10s",
-    "distributed.comm.timeouts.tcp": "40s",  # a line that is cut for less goes on where it was
-    "distributed.scheduler.http.routes": [],
-    "distributed.scheduler.worker-ttl": "60s",
-    "distributed.scheduler.no-workers-timeout": f"{_NO_MACHINES}s",
-    "distributed.scheduler.allowed-failures": 10,  # machines that a share may take down before it is given up
-    "distributed.worker.http.routes": [],
-    "distributed.worker.profile.enabled": False,
-    "distributed.worker.memory.target": False,  # nothing is spilled to a disk
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.pause": False,
-    "distributed.worker.memory.terminate": False,
-    "distributed.admin.pdb-on-err": False,
-}
 _GONE: Final = (
     CommClosedError,
     KilledWorker,
@@ -106,9 +88,9 @@ class Engine:
         whole = shares.Share(
             self.dataset, trajectories.schema, trajectories.first, trajectories.units, (), tuple(statistics)
         )
-        expected = [statistic.partial() for statistic in statistics]
+        expected = [sums.form(statistic) for statistic in statistics]
         try:
-            made = self._made(whole, sum(each.nbytes for each in expected))
+            made = self._made(whole, sum(form.bytes for form in expected))
         except errors.ClusterUnavailable:
             raise
         except MemoryError:  # of a machine that is handed another's part
@@ -119,21 +101,18 @@ class Engine:
             raise errors.ClusterUnfit("The cluster cannot run what it was asked to.") from other
         if isinstance(made, int):
             raise _failure(made)
-        alike = len(made) == len(expected) and all(
-            (each.shape, each.dtype) == (wanted.shape, wanted.dtype)
-            for each, wanted in zip(made, expected, strict=True)
-        )
-        if not alike:
+        if [sums.Form(each.shape, each.dtype) for each in made] != expected:
             raise errors.ClusterUnfit("What came back from the cluster are not the sums that were asked for.")
         return sums.finished(statistics, made)
 
     def _made(self, whole: shares.Share, size: int) -> shares.Made:
-        machines = max(1, len(self.client.nthreads()))
-        count = min(self.blocks, machines * (1 if size > shares.LARGE else _EACH))
-        name = tokens.identifier("sum")  # keys are written to Dask's log, and say nothing
+        hands = max(1, len(self.client.nthreads()))
+        count = min(self.blocks, hands * (1 if size > shares.LARGE else _EACH))
+        name, ours = tokens.identifier("sum"), shares.versions()  # keys are written to Dask's log, and say nothing
         level = [
             self.client.submit(
-                shares.add,
+                machines.add,
+                ours,
                 replace(whole, blocks=tuple(range(index, self.blocks, count))).packed(),
                 key=f"{name}-0-{index}",
                 pure=False,
@@ -145,7 +124,7 @@ class Engine:
             height += 1
             level = [
                 self.client.submit(
-                    shares.together, *level[start : start + _ARITY], key=f"{name}-{height}-{start}", pure=False
+                    machines.together, ours, *level[start : start + _ARITY], key=f"{name}-{height}-{start}", pure=False
                 )
                 for start in range(0, len(level), _ARITY)
             ]
@@ -156,8 +135,12 @@ class Engine:
         for each other's parts for ever."""
         apart = 0
         while apart < _APART:
-            with contextlib.suppress(TimeoutError):
-                return whole.result(timeout=_GLANCE)
+            try:
+                whole.exception(timeout=_GLANCE)  # until there is a sum, or none
+                return whole.result(timeout=_SENT)
+            except TimeoutError:
+                if whole.status == "error":  # it is the sum's own, and will not be another
+                    raise
             apart = apart + 1 if _are_apart(self.client) else 0
         raise errors.ClusterUnavailable("Machines of the cluster no longer reach each other.")
 
@@ -174,6 +157,8 @@ def _failure(code: int) -> Exception:
         return errors.StoreUnavailable("A machine of the cluster could not read the store.")
     if code == shares.NO_MEMORY:
         return errors.ClusterFull("A machine of the cluster has too little memory for now.")
+    if code == shares.OTHER:
+        return errors.ClusterUnfit("A machine of the cluster has other versions, or was not started by Discretion.")
     return RuntimeError("A sum failed on the cluster.")
 
 
@@ -190,7 +175,7 @@ def _await(found: Cluster) -> None:
     end = time.monotonic() + _AWAY
     while True:
         try:
-            return _knock(found)
+            return knock(found)
         except errors.ClusterUnavailable:
             if time.monotonic() > end:
                 raise
@@ -201,14 +186,14 @@ def _await(found: Cluster) -> None:
 def _connected(found: Cluster) -> Iterator[distributed.Client]:
     """Dask's own words, here and there, go nowhere: they may quote what they were about."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
-    _knock(found)
-    with dask.config.set(QUIET), warnings.catch_warnings():
+    knock(found)
+    with dask.config.set(machines.QUIET), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other versions, which are refused in our own words
         try:
             client = distributed.Client(
                 found.address,
                 security=security(found),
-                timeout=_PATIENCE,
+                timeout=machines.PATIENCE,
                 set_as_default=False,
             )
         except (*_GONE, ValueError) as gone:
@@ -229,23 +214,26 @@ def check(found: Settings, dataset: str | None = None, need: int = 0) -> str:
         try:
             return _examined(client, dataset, need)
         except _GONE as gone:
-            raise errors.ClusterUnavailable("The cluster broke off while it was being checked; try again.") from gone
+            raise errors.ClusterUnavailable(
+                "The cluster broke off, or came to no end, while it was being checked; look whether its scheduler "
+                "hangs, and try again."
+            ) from gone
 
 
 def _examined(client: distributed.Client, dataset: str | None, need: int) -> str:
     """The scheduler first: an answer of a machine that has other software cannot even be read."""
-    _same(client, "scheduler", [_answer(partial(client.run_on_scheduler, shares.versions))])
-    machines = client.scheduler_info(n_workers=-1)["workers"]
-    if not machines:
+    _same(client, "scheduler", [_answer(partial(_of_scheduler, client, shares.versions))])
+    found = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=machines.PATIENCE)["workers"]
+    if not found:
         raise errors.ClusterUnfit("The cluster has no machine; start some: discretion cluster work")
-    _same(client, "machine", list(_answer(partial(client.run, shares.versions)).values()))
-    if not _answer(partial(client.run_on_scheduler, is_quiet)) or not all(
-        _answer(partial(client.run, is_quiet)).values()
+    _same(client, "machine", _of_machines(client, machines.PATIENCE, shares.versions))
+    if not _answer(partial(_of_scheduler, client, machines.is_quiet)) or not all(
+        _of_machines(client, machines.PATIENCE, machines.is_quiet)
     ):
         raise errors.ClusterUnfit(
             "Dask's dashboard, spilling or profiling is on in the cluster; start it by `discretion cluster`."
         )
-    for words in _answer(partial(client.run, shares.why_not, dataset)).values():
+    for words in _of_machines(client, _STORE, machines.why_not, dataset, what="comes to no end with the store"):
         if words is not None:
             raise errors.ClusterUnfit(f"A machine of the cluster cannot read the store: {words}")
     if strangers := _answer(partial(_strangers, client)):
@@ -253,42 +241,47 @@ def _examined(client: distributed.Client, dataset: str | None, need: int) -> str
             f"Machines of the cluster do not reach each other: {_listed(strangers)}; each must reach every other at "
             "all ports from 1024 on: look for a firewall between them."
         )
-    least = min(machine["memory_limit"] or 0 for machine in machines.values())
+    least = min(machine["memory_limit"] or 0 for machine in found.values())
     if least < need:
         raise errors.ClusterUnfit(
             f"A machine of the cluster has {least // _MEGABYTE} MB and needs {-(-need // _MEGABYTE)}; "
             "give it more (DISCRETION_TRAINING_MEGABYTES there says how much it may take)."
         )
-    count = "1 machine" if len(machines) == 1 else f"{len(machines)} machines"
+    count = "1 machine" if len(found) == 1 else f"{len(found)} machines"
     return f"{count} with {least // _MEGABYTE} MB or more can make sums."
 
 
-def is_quiet() -> bool:
-    return all(dask.config.get(name, None) == value for name, value in QUIET.items())
+def _of_scheduler(client: distributed.Client, ask: Any) -> Any:
+    """`run_on_scheduler` and `run`, as they are called, have no deadline."""
+    return client.sync(client._run_on_scheduler, ask, callback_timeout=machines.PATIENCE)
+
+
+def _of_machines(
+    client: distributed.Client, seconds: float, ask: Any, *given: Any, what: str = "does not answer"
+) -> list[Any]:
+    """What all answer, asked one by one and all at once, so that one which hangs is known."""
+
+    async def of(address: str) -> Any:
+        try:
+            return (await asyncio.wait_for(client._run(ask, *given, workers=[address]), seconds))[address]
+        except _GONE as gone:
+            raise errors.ClusterUnavailable(
+                f"The machine {address} of the cluster {what}; look whether it, its disk or its network hangs, and "
+                "start it again."
+            ) from gone
+
+    async def of_all() -> list[Any]:
+        return await asyncio.gather(*map(of, await client.scheduler.ncores()))
+
+    return list(_answer(partial(client.sync, of_all, callback_timeout=seconds + machines.PATIENCE)))
 
 
 def _strangers(client: distributed.Client) -> list[tuple[str, str]]:
     """Pairs of machines of which the first does not reach the second; all at once, so that it takes no longer where
     there are many."""
-    machines = list(client.nthreads())
-    found = client.sync(client._run, unreached, machines, callback_timeout=3 * _PATIENCE)  # `run` has no deadline
+    known = list(client.nthreads())
+    found = client.sync(client._run, machines.unreached, known, callback_timeout=3 * machines.PATIENCE)
     return [(one, other) for one, others in found.items() for other in others]
-
-
-async def unreached(machines: Sequence[str], dask_worker: Any) -> list[str]:
-    """Those that this machine does not reach, by the same lines that partial sums go. A task would do the same, but
-    wait until other trainings' sums are made."""
-
-    async def is_reached(address: str) -> bool:
-        try:
-            await asyncio.wait_for(dask_worker.rpc(address).echo(data=_LETTER), _PATIENCE)
-        except (OSError, TimeoutError):
-            return False
-        return True
-
-    others = [address for address in machines if address != dask_worker.address]
-    reached = await asyncio.gather(*map(is_reached, others))
-    return [address for address, well in zip(others, reached, strict=True) if not well]
 
 
 def _listed(strangers: Sequence[tuple[str, str]]) -> str:
@@ -300,7 +293,7 @@ def _answer(ask: Any) -> Any:
     """Software that does not know what it is asked is other software."""
     try:
         return ask()
-    except _GONE:
+    except (errors.Refusal, *_GONE):
         raise
     except Exception:
         raise errors.ClusterUnfit(
@@ -323,7 +316,7 @@ def _no_answer(found: Cluster) -> str:
     return f"No scheduler answers at {found.address} (DISCRETION_CLUSTER); start it: discretion cluster schedule"
 
 
-def _knock(found: Cluster) -> None:
+def knock(found: Cluster) -> None:
     """By hand, because Dask says of most that it has timed out."""
     try:
         context = security(found).get_connection_args("client")["ssl_context"]
@@ -334,7 +327,7 @@ def _knock(found: Cluster) -> None:
         ) from None
     try:
         with (
-            socket.create_connection((found.host, found.port), _PATIENCE) as plain,
+            socket.create_connection((found.host, found.port), machines.PATIENCE) as plain,
             context.wrap_socket(plain, server_hostname=found.host) as line,
         ):
             answered = line.recv(1)  # with TLS 1.3 only this says whether our certificate was taken

@@ -19,8 +19,8 @@ from typing import Any, Final
 import dask
 import distributed
 
-from discretion import cluster, errors
-from discretion.settings import Settings
+from discretion import cluster, errors, machines, shares
+from discretion.settings import Cluster, Settings
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,8 @@ async def _until_told(run: Coroutine[Any, Any, None]) -> None:
 
 
 def _quiet() -> None:
-    dask.config.set(cluster.QUIET)
+    dask.config.set(machines.QUIET)
+    shares.versions()  # of what runs here, whatever is installed while it does
     # A complaint of Dask quotes what it was about; that one was made is what the operator needs.
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     logging.getLogger("tornado").setLevel(logging.CRITICAL + 1)
@@ -77,27 +78,41 @@ async def _schedule(found: Settings) -> None:
 
 async def _work(found: Settings, most: int, fence: Callable[[], None]) -> None:
     _quiet()
-    named, said, fenced = cluster.configured(found), False, False
+    machines.prepare()
+    named, said, fenced = cluster.configured(found), "", False
     while True:
-        with (
-            tempfile.TemporaryDirectory(prefix="discretion-cluster-") as empty,
-            contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError, ValueError, RuntimeError),
-        ):
-            async with distributed.Worker(
-                named.address,
-                nthreads=1,
-                memory_limit=most,
-                security=cluster.security(named),
-                local_directory=empty,
-                death_timeout=_DEATH,
-                dashboard=False,
-            ) as machine:
-                if not fenced:  # once, because no limit can be raised; here, where Dask's own threads have their stacks
-                    fence()
-                _log.info("Making sums for %s.", named.address)
-                said, fenced = False, True
-                await machine.finished()
-        if not said:
-            _log.warning("The scheduler at %s does not answer, or refuses this machine; trying again.", named.address)
-        said = True
+        words = _why_not(named)
+        if not words:
+            words = f"The scheduler at {named.address} refuses this machine."
+            with (
+                tempfile.TemporaryDirectory(prefix="discretion-cluster-") as empty,
+                contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError, ValueError, RuntimeError),
+            ):
+                async with distributed.Worker(
+                    named.address,
+                    nthreads=1,
+                    memory_limit=most,
+                    security=cluster.security(named),
+                    local_directory=empty,
+                    death_timeout=_DEATH,
+                    dashboard=False,
+                ) as machine:
+                    if not fenced:  # once: no limit can be raised; here, where Dask's own threads have their stacks
+                        fence()
+                    _log.info("Making sums for %s.", named.address)
+                    said, fenced = "", True
+                    await machine.finished()
+                words = f"The scheduler at {named.address} has let this machine go."
+        if words != said:
+            _log.warning("%s Trying again.", words)
+        said = words
         await asyncio.sleep(_AGAIN)
+
+
+def _why_not(named: Cluster) -> str:
+    """What keeps this machine from its scheduler: Dask would only say that it has timed out. Nobody waits for it."""
+    try:
+        cluster.knock(named)
+    except errors.Refusal as refusal:
+        return str(refusal)
+    return ""

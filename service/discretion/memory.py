@@ -122,11 +122,22 @@ def _beside(asked: Asked, processors: int | None) -> int:
 def summing(asked: Asked) -> int:
     """Bytes, at most, of a machine that makes sums for it, by one thread and reading each block once: of large ones it
     keeps its own while it adds two others'."""
-    tables, features = 8 * sum(_entries(asked, event) for event in asked.mechanisms), _features(asked)
+    tables = sum(_size(asked, event) * _entries(asked, event) for event in asked.mechanisms)
+    features = _features(asked)
     if isinstance(features, maps.Table):  # counts of each state and action are sent back, sums are made of them here
         tables = 8 * _STATISTICS * features.states * features.actions
     sent = _SENT * 8 * _numbers_of(features) if isinstance(features, maps.Table) else 0
     return _reading(asked, 1) + sent + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+
+
+def _size(asked: Asked, event: events.Event) -> int:
+    """Bytes of a number of a partial sum."""
+    if not _is_drawn(asked, event):
+        return 8
+    if isinstance(asked.parameters, apvi.Parameters):
+        return 4 if apvi.narrow(asked.schema, asked.units, asked.privacy, asked.parameters) else 8
+    assert isinstance(asked.parameters, apvi_stationary.Parameters)
+    return 4 if apvi_stationary.narrow(asked.schema, asked.units, asked.privacy, asked.parameters) else 8
 
 
 def deriving(asked: Asked) -> int:

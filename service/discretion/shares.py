@@ -25,12 +25,13 @@ from discretion.learning import sums
 from discretion.learning.schemas import IntArray, Schema
 from discretion.learning.trajectories import Trajectories
 
-FAILED, NO_STORE, NO_MEMORY = range(3)  # why there is no sum
+FAILED, NO_STORE, NO_MEMORY, OTHER = range(4)  # why there is no sum; the last: this is not the machine it must be
 _PACKAGES: Final = ("numpy", "pyarrow", "cryptography", "dask", "distributed")
 
 LARGE: Final = 2**26  # bytes of partial sums, from which on a machine makes only one
 
 Made = list[IntArray] | int
+Versions = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,10 @@ def together(*parts: Made) -> Made:
 # --- asked before anything is charged ----------------------------------------------------------------------------
 
 
-def versions() -> dict[str, str]:
-    """What must be the same everywhere for the same integers to come out."""
+@functools.cache
+def versions() -> Versions:
+    """What must be the same everywhere for the same integers to come out. Found once, because every share is compared,
+    and because what is installed later is not what runs."""
     found = {"python": platform.python_version(), "discretion": discretion.__version__, "bytes": sys.byteorder}
     return found | {name: metadata.version(name) for name in _PACKAGES}
 

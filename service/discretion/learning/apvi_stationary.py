@@ -154,6 +154,11 @@ def visits_needed(schema: Schema, units: int, privacy: Share, parameters: Parame
     return max(parameters.trusted(schema.count) * noise, kernels.fewest(schema.count))
 
 
+def narrow(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> bool:
+    """Whether transitions need half the memory, as in `apvi`."""
+    return is_narrow(queries(schema, privacy, parameters)[1], units)
+
+
 def likely_rows(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> int:
     """How many rows may have enough visits to be drawn, at most: those that have half of them, where noise hardly ever
     adds the other half, and else all."""
@@ -198,7 +203,7 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     visits, *paid = curator.ask(visiting, *rewarding)
     least = kernels.least_visits(visits.grid, visits.event, parameters.trusted(schema.count)) if lazy else -math.inf
     rows = apvi.most_visited(visits.grid, np.flatnonzero(visits.grid > least), most_rows(schema))
-    chosen = counts.TransitionCounts(schema, DYNAMICS, rows, is_narrow(moving, curator.units))
+    chosen = counts.TransitionCounts(schema, DYNAMICS, rows, narrow(schema, curator.units, privacy, parameters))
     (transitions,) = curator.ask(Query(chosen, moving.share))
     curator.done()
     names = [type(query.statistic) for query in rewarding]

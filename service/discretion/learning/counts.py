@@ -178,8 +178,12 @@ class TransitionCounts(VisitCounts):
         return rows + 1, self.schema.count + 1
 
     @property
+    def form(self) -> sums.Form:
+        return sums.Form(self._held, np.dtype(self._kind))
+
+    @property
     def bytes(self) -> int:
-        return math.prod(self._held) * np.dtype(self._kind).itemsize
+        return self.form.bytes
 
     def partial(self) -> IntArray:
         _ = self._index  # once, and not by each thread

@@ -7,12 +7,14 @@ size of blocks change nothing.
 """
 
 import contextvars
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +47,27 @@ class Statistic(Protocol):
     def partial(self) -> IntArray: ...
     def add(self, block: Bounded, units: int, partial: IntArray) -> None: ...
     def finish(self, partial: IntArray) -> IntArray: ...
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a partial sum is, apart from its numbers."""
+
+    shape: tuple[int, ...]
+    kind: np.dtype[Any]
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.kind.itemsize
+
+
+def form(statistic: Statistic) -> Form:
+    """Without the memory: what may be most of it says so itself, and nobody writes to the zeros of another."""
+    found: Form | None = getattr(statistic, "form", None)
+    if found is None:
+        partial = statistic.partial()
+        found = Form(partial.shape, partial.dtype)
+    return found
 
 
 def totals(statistics: Sequence[Statistic], trajectories: Trajectories) -> list[IntArray]:

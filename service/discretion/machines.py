@@ -1,0 +1,81 @@
+"""What a machine of the cluster runs for Dask: a share or the sum of two, if it is the machine that it must be, and the
+answers to what is asked before a charge.
+
+A training that is charged is tried, not checked: so every share is told who asks, and one that has other software, or
+was started by Dask's own commands, says so instead of a sum.
+"""
+
+import asyncio
+import concurrent.futures
+from collections.abc import Sequence
+from typing import Any, Final
+
+import dask
+
+from discretion import shares
+
+PATIENCE: Final = 10.0  # seconds to answer
+_NONE: Final = 60  # seconds that a sum waits for a machine
+_LETTER: Final = bytes(2**14)  # more than a packet: a line may lose none but large ones
+_ASIDE: Final = concurrent.futures.ThreadPoolExecutor(1)  # one: each thread takes of what a fence leaves
+
+# Of everybody: the same on every machine, whatever a file or the environment says about Dask there.
+QUIET: Final = {
+    "distributed.comm.require-encryption": True,
+    "distributed.comm.timeouts.connect": "10s",
+    "distributed.comm.timeouts.tcp": "40s",  # a line that is cut for less goes on where it was
+    "distributed.scheduler.http.routes": [],
+    "distributed.scheduler.worker-ttl": "60s",
+    "distributed.scheduler.no-workers-timeout": f"{_NONE}s",
+    "distributed.scheduler.allowed-failures": 10,  # machines that a share may take down before it is given up
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.target": False,  # nothing is spilled to a disk
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.admin.pdb-on-err": False,
+}
+
+
+def add(theirs: shares.Versions, packed: bytes) -> shares.Made:
+    """For who has these versions. Whoever has joined or was upgraded since the check has not been asked for its own."""
+    return shares.add(packed) if _is_as_checked(theirs) else shares.OTHER
+
+
+def together(theirs: shares.Versions, *parts: shares.Made) -> shares.Made:
+    return shares.together(*parts) if _is_as_checked(theirs) else shares.OTHER
+
+
+def _is_as_checked(theirs: shares.Versions) -> bool:
+    return theirs == shares.versions() and is_quiet()
+
+
+def is_quiet() -> bool:
+    return all(dask.config.get(name, None) == value for name, value in QUIET.items())
+
+
+def prepare() -> None:
+    """Before there is a fence: a thread may be too much within it."""
+    _ASIDE.submit(int).result()
+
+
+async def why_not(dataset: str | None) -> str | None:
+    """Aside: a store that hangs must not keep this machine from saying that it lives."""
+    return await asyncio.get_running_loop().run_in_executor(_ASIDE, shares.why_not, dataset)
+
+
+async def unreached(machines: Sequence[str], dask_worker: Any) -> list[str]:
+    """Those that this machine does not reach, by the same lines that partial sums go. A task would do the same, but
+    wait until other trainings' sums are made."""
+
+    async def is_reached(address: str) -> bool:
+        try:
+            await asyncio.wait_for(dask_worker.rpc(address).echo(data=_LETTER), PATIENCE)
+        except (OSError, TimeoutError):
+            return False
+        return True
+
+    others = [address for address in machines if address != dask_worker.address]
+    reached = await asyncio.gather(*map(is_reached, others))
+    return [address for address, well in zip(others, reached, strict=True) if not well]
