@@ -173,7 +173,8 @@ class TestMachines:
         with dask.config.set(machines.QUIET):
             assert machines.add(shares.versions(), b"nonsense") == shares.FAILED
             made = machines.together(shares.versions(), [np.ones(1, np.int64)], [np.ones(1, np.int64)])
-            assert isinstance(made, list) and made[0].tolist() == [2]
+            assert isinstance(made, list)
+            assert made[0].tolist() == [2]
 
 
 class TestBeforeTheCharge:
