@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from tests.dying import Queue
 
 
 def measured(
-    folder: Path, schema: Schema, which: str, case: str, settings: Mapping[str, str] | None = None
+    folder: Path, schema: Schema, which: str, case: str, settings: dict[str, str] | None = None
 ) -> tuple[int, int]:
     """Bytes that were taken, and those that were said."""
     stays.store(folder, schema, hungry.STORED)
