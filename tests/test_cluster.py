@@ -255,9 +255,11 @@ class TestBeforeTheCharge:
         self, running: Cluster, tmp_path: Path
     ) -> None:
         other = Cluster(tmp_path, running.settings | clusters.certificates(tmp_path / "tls"))
-        machine = other.start("work")
-        services.wait_until(lambda: "do not accept each other's certificates" in other.log)
-        clusters.kill(machine)
+        other.start("work")
+        try:
+            services.wait_until(lambda: "do not accept each other's certificates" in other.log)
+        finally:
+            other.stop()
         (said,) = other.log.splitlines()  # once, however often it tries
         assert "DISCRETION_CLUSTER_CA_FILE" in said
 
