@@ -172,9 +172,8 @@ class TestMachines:
     def test_and_else_it_is(self) -> None:
         with dask.config.set(machines.QUIET):
             assert machines.add(shares.versions(), b"nonsense") == shares.FAILED
-            made = machines.together(shares.versions(), [np.ones(1, np.int64)], [np.ones(1, np.int64)])
-            assert isinstance(made, list)
-            assert made[0].tolist() == [2]
+            one = [np.ones(1, np.int64)]
+            assert np.array_equal(machines.together(shares.versions(), one, one), [[2]])
 
 
 class TestBeforeTheCharge:
@@ -256,9 +255,11 @@ class TestBeforeTheCharge:
         self, running: Cluster, tmp_path: Path
     ) -> None:
         other = Cluster(tmp_path, running.settings | clusters.certificates(tmp_path / "tls"))
-        machine = other.start("work")
-        services.wait_until(lambda: "do not accept each other's certificates" in other.log)
-        clusters.kill(machine)
+        other.start("work")
+        try:
+            services.wait_until(lambda: "do not accept each other's certificates" in other.log)
+        finally:
+            other.stop()
         (said,) = other.log.splitlines()  # once, however often it tries
         assert "DISCRETION_CLUSTER_CA_FILE" in said
 
