@@ -21,6 +21,7 @@ class TestOf:
             (errors.HeadsUnavailable(CANARY), "DISCRETION_HEADS"),
             (errors.ClusterUnavailable(CANARY), "the cluster does not answer"),
             (errors.ClusterFull(CANARY), "a machine of the cluster has too little memory"),
+            (errors.ClusterUnfit(CANARY), "not what it was"),
         ],
     )
     def test_what_may_be_over_the_next_time_is_named_and_tried_again(self, trouble: Exception, words: str) -> None:
@@ -29,13 +30,14 @@ class TestOf:
         assert endings.is_tried_again(ended)
         assert not endings.is_final(ended)
 
-    @pytest.mark.parametrize(
-        ("trouble", "words"),
-        [(MemoryError(CANARY), "too little memory here"), (errors.ClusterUnfit(CANARY), "not what it was")],
-    )
-    def test_what_would_be_the_same_is_named_and_final(self, trouble: Exception, words: str) -> None:
-        ended = endings.of(trouble)
-        assert words in str(endings.words(ended))
+    @pytest.mark.parametrize("kind", [errors.InvalidSetting, errors.ClusterFull, errors.ClusterUnfit])
+    def test_what_others_have_to_change_first_is_not_tried_again_at_once(self, kind: type[Exception]) -> None:
+        assert endings.lasts(endings.of(kind(CANARY)))
+        assert not endings.lasts(endings.of(errors.ClusterUnavailable(CANARY)))
+
+    def test_what_would_be_the_same_is_named_and_final(self) -> None:
+        ended = endings.of(MemoryError(CANARY))
+        assert "too little memory here" in str(endings.words(ended))
         assert endings.is_final(ended)
         assert not endings.is_tried_again(ended)
 

@@ -12,15 +12,16 @@ import sqlalchemy as sa
 
 from discretion import errors
 
-RELEASED, FAILED, STOPPED, LOST, UNUSABLE, CLUSTER_FULL = range(6)
-_NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _OTHER_CLUSTER, _NO_MEMORY = range(6, 12)
+RELEASED, FAILED, STOPPED, LOST, UNUSABLE = range(5)
+_NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _CLUSTER_FULL, _OTHER_CLUSTER, _NO_MEMORY = range(5, 12)
 
-_FINAL: Final = (FAILED, _OTHER_CLUSTER, _NO_MEMORY)  # another attempt would end in the same way
-_FOR_NOW: Final = (UNUSABLE, CLUSTER_FULL, _NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER)
+_FINAL: Final = (FAILED, _NO_MEMORY)  # another attempt would end in the same way
+_FOR_NOW: Final = (UNUSABLE, _NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _CLUSTER_FULL, _OTHER_CLUSTER)
+_FOR_A_WHILE: Final = (UNUSABLE, _CLUSTER_FULL, _OTHER_CLUSTER)
 _WORDS: Final = {
     -signal.SIGKILL: "its process was killed, as the kernel does where memory runs out: "
     "DISCRETION_TRAINING_MEGABYTES says how much one training may take, DISCRETION_WORKERS how many there are",
-    CLUSTER_FULL: "a machine of the cluster has too little memory for now",
+    _CLUSTER_FULL: "a machine of the cluster has too little memory for now",
     _NO_DATABASE: "the database does not answer",
     _NO_STORE: "the store does not answer or lacks something here or on a machine of the cluster",
     _NO_HEADS: "nothing can be written to DISCRETION_HEADS",
@@ -41,7 +42,7 @@ _NUMBERS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.StorageFailed, _NO_STORE),  # a folder that is away is only found to lack a file
     (errors.HeadsUnavailable, _NO_HEADS),
     (errors.InvalidSetting, UNUSABLE),
-    (errors.ClusterFull, CLUSTER_FULL),
+    (errors.ClusterFull, _CLUSTER_FULL),
     (errors.ClusterUnavailable, _NO_CLUSTER),
     (errors.ClusterUnfit, _OTHER_CLUSTER),
     (MemoryError, _NO_MEMORY),
@@ -65,3 +66,8 @@ def is_final(ended: int) -> bool:
 def is_tried_again(ended: int) -> bool:
     """Another may go on from what was drawn, as often as `runs.claim` allows."""
     return ended < 0 or ended in _FOR_NOW
+
+
+def lasts(ended: int) -> bool:
+    """Whether others have to change something first, which takes some time: a file, their own sums, a version."""
+    return ended in _FOR_A_WHILE

@@ -209,7 +209,7 @@ class Worker:
             if ended == endings.UNUSABLE:  # which the child must not say; somebody has to mend it
                 fault = premises.fault(self._settings, "work")
                 _log.error("Training %s breaks off because of a setting: %s", held.training, fault)
-            if ended in (endings.UNUSABLE, endings.CLUSTER_FULL):  # which takes others some time to change
+            if endings.lasts(ended):
                 self._unfit[held.training] = time.monotonic() + _UNFIT
             if endings.is_final(ended):
                 self._fail(held, usual, begun)
