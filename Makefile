@@ -31,11 +31,11 @@ docs: docs-build ## build the documentation and show it on http://127.0.0.1:8001
 docs-build: $(VENV)/ready ## build the documentation in build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees docs build/docs
 
-# Two processes more than a small machine has cores: tests of services wait half of their time. tests/rota.py says who runs
-# what. Linear algebra has one thread in each of them: more would only wait for each other, and busily.
+# Three processes more than a small machine has cores: tests of services wait half of their time. tests/rota.py says who
+# runs what. Linear algebra has one thread in each of them: more would only wait for each other, and busily.
 test: export OPENBLAS_NUM_THREADS := 1
 test: lint ## lint, then run every test
-	$(BIN)/pytest -n 4 --dist loadscope
+	$(BIN)/pytest -n 5 --dist loadscope
 
 # Under a name, port and secrets of its own, so that a deployment on this machine is left alone; in a reader's folder.
 test-deployment: export COMPOSE_PROJECT_NAME := discretion-test
