@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
-from tests import hungry
 
 from benchmarks import stays
 from benchmarks.rows import Row, peak_megabytes, quickest_and_largest, row
@@ -120,7 +119,7 @@ def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
     )
     data = datasets.load(place, schema, room=memory.room(asked), whole=memory.keeps_blocks(asked))
     if isinstance(parameters, evaluators.Parameters):
-        judged = hungry.judged(schema)
+        judged = stays.judged(schema)
         return lambda: evaluators.evaluate(Curator(data, rho), asked.privacy, parameters, judged)
     return lambda: learners.learn(Curator(data, rho), asked.privacy, parameters)
 

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import datasets, stores, uploads
-from discretion.learning.schemas import Discrete, Schema
+from discretion.learning import policy
+from discretion.learning.features import Bins
+from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.shelves import Manifest, Place, Shelf, Span
 from discretion.uploads import Records
 
@@ -41,6 +43,17 @@ def store(folder: Path, schema: Schema, units: int) -> None:
 def files(folder: Path) -> list[Path]:
     where = place(folder)
     return sorted((folder / "datasets" / where.name).glob("*.parquet"))
+
+
+def judged(schema: Schema) -> policy.Policy:
+    """Another decision at every step, so that a table has as many rows as it can have; of vector states, the same."""
+    if isinstance(schema.states, Vector):
+        halves = Bins.of(schema.states, schema.actions, {schema.states.columns[0]: [0.0]})
+        decided, known = np.array([0, 1]), np.ones(2, dtype=bool)
+        return policy.of_table("any", schema, decided, known, np.zeros((schema.horizon, 2)), halves)
+    shape = (schema.horizon, schema.count)
+    decisions = np.add.outer(np.arange(schema.horizon), np.arange(schema.count)) % schema.actions
+    return policy.of_table("any", schema, decisions, np.ones(shape, dtype=bool), np.zeros(shape))
 
 
 def _records(schema: Schema, span: Span, seed: int) -> Records:

@@ -356,6 +356,7 @@ def _pool(folder: Path) -> None:
     scene = _Scene(folder, json.loads((folder / _PLANS).read_text()))
     serving.harden()
     logs.configure("text")
+    workers._PAUSE = 0.0  # type: ignore[misc]
     _watch_transactions(scene)
     _watch_learning(scene)
     stopping: list[int] = []

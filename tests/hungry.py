@@ -14,7 +14,6 @@ makes a further policy of that.
 import contextlib
 import json
 import os
-import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from benchmarks import stays
+from benchmarks.rows import peak_megabytes
 
 from discretion import (
     certificates,
@@ -40,9 +40,8 @@ from discretion import (
     trainings,
 )
 from discretion.journals import Journal
-from discretion.learning import evaluators, learners, policy, sums
+from discretion.learning import evaluators, learners, sums
 from discretion.learning.curator import Curator, Summing
-from discretion.learning.features import Bins
 from discretion.learning.schemas import Discrete, Schema, Vector
 from discretion.learning.trajectories import Trajectories
 
@@ -146,17 +145,6 @@ def _machine() -> None:
     cli.app()
 
 
-def judged(schema: Schema) -> policy.Policy:
-    """Another decision at every step, so that a table has as many rows as it can have; of vector states, the same."""
-    if isinstance(schema.states, Vector):
-        halves = Bins.of(schema.states, schema.actions, {_COLUMNS[0]: [0.0]})
-        decided, known = np.array([0, 1]), np.ones(2, dtype=bool)
-        return policy.of_table("any", schema, decided, known, np.zeros((schema.horizon, 2)), halves)
-    shape = (schema.horizon, schema.count)
-    decisions = np.add.outer(np.arange(schema.horizon), np.arange(schema.count)) % schema.actions
-    return policy.of_table("any", schema, decisions, np.ones(shape, dtype=bool), np.zeros(shape))
-
-
 def request(algorithm: str, parameters: dict[str, Any]) -> dict[str, Any]:
     asked = {"algorithm": algorithm, "privacy": {"rho": RHO}, "parameters": parameters}
     return asked | ({"policy": "pol_1"} if algorithm == evaluators.NAME else {})
@@ -187,7 +175,7 @@ def _learn(case: _Case, folder: Path, *, elsewhere: bool = False) -> None:
 
 def _make(asked: requests.Asked, curator: Curator) -> None:
     if isinstance(asked.parameters, evaluators.Parameters):
-        evaluators.evaluate(curator, asked.privacy, asked.parameters, judged(asked.schema))
+        evaluators.evaluate(curator, asked.privacy, asked.parameters, stays.judged(asked.schema))
     else:
         made = learners.learn(curator, asked.privacy, asked.parameters)
         row = certificates.LedgerRow("pop_1", 1, "ab" * 32, asked.cost)
@@ -223,9 +211,7 @@ def _derive(url: str) -> None:
 
 
 def _say(said: int) -> None:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    print(int(found[1]) * 1024, said)
+    print(round(peak_megabytes() * memory.MEGABYTE), said)
 
 
 if __name__ == "__main__":

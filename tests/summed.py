@@ -73,7 +73,7 @@ if __name__ == "__main__":
     setattr(Curator, "_totals", _watched(Curator._totals))  # noqa: B010
     if "SLOWLY" in os.environ:
         setattr(Trajectories, "readers", _slow(Trajectories.readers))  # noqa: B010
-    workers._UNFIT = 1.0  # type: ignore[misc]
+    workers._UNFIT = workers._PAUSE = workers._LONGEST_PAUSE = 1.0  # type: ignore[misc]
     cluster._AWAY = float(os.environ.get("AWAY", cluster._AWAY))  # type: ignore[misc]
     blocks.KEPT = int(os.environ.get("KEPT", blocks.KEPT))  # type: ignore[misc]
     cluster._GLANCE = float(os.environ.get("GLANCE", cluster._GLANCE))  # type: ignore[misc]

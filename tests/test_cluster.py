@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -137,6 +138,10 @@ class Sum:
         raise self.own
 
 
+def never(timeout: float) -> Any:
+    raise TimeoutError
+
+
 class TestAwaited:
     def test_a_sum_that_has_timed_out_itself_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         looks = iter([False] * 5)  # no more: a sixth would be for nothing
@@ -151,6 +156,19 @@ class TestAwaited:
         schema: Any = None
         with pytest.raises(errors.ClusterUnavailable, match="lost in the middle"):
             cluster.Engine(Any, "d", 1).totals([], Trajectories(schema, 1, ()))
+
+    def test_one_that_is_made_and_never_comes_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cluster, "_are_apart", lambda client: False)
+        stuck: Any = SimpleNamespace(status="finished", exception=lambda timeout: None, result=never)
+        with pytest.raises(errors.ClusterUnavailable, match="no longer reach each other, or this one"):
+            cluster.Engine(Any, "d", 1)._awaited(stuck)
+
+    @pytest.mark.parametrize(("status", "kind"), [("error", errors.ClusterFull), ("finished", MemoryError)])
+    def test_too_little_memory_is_whose_it_is(self, status: str, kind: type[Exception]) -> None:
+        full: Any = Sum(MemoryError(), 0)
+        full.exception = lambda timeout: setattr(full, "status", status)
+        with pytest.raises(kind):
+            cluster.Engine(Any, "d", 1)._awaited(full)
 
 
 class TestMachines:

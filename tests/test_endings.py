@@ -30,7 +30,7 @@ class TestOf:
         assert endings.is_tried_again(ended)
         assert not endings.is_final(ended)
 
-    @pytest.mark.parametrize("kind", [errors.InvalidSetting, errors.ClusterFull, errors.ClusterUnfit])
+    @pytest.mark.parametrize("kind", [errors.InvalidSetting, errors.NotStored, errors.ClusterFull, errors.ClusterUnfit])
     def test_what_others_have_to_change_first_is_not_tried_again_at_once(self, kind: type[Exception]) -> None:
         assert endings.lasts(endings.of(kind(CANARY)))
         assert not endings.lasts(endings.of(errors.ClusterUnavailable(CANARY)))
@@ -59,6 +59,7 @@ class TestWords:
         assert "DISCRETION_TRAINING_MEGABYTES" in said
         assert endings.is_tried_again(-signal.SIGKILL)
 
-    def test_of_another_signal_name_it(self) -> None:
-        assert endings.words(-signal.SIGSEGV) == "its process was ended by signal 11"
-        assert endings.is_tried_again(-signal.SIGSEGV)
+    @pytest.mark.parametrize("crashed", [signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS])
+    def test_of_a_crash_there_are_none_for_a_record_may_bring_it_about(self, crashed: signal.Signals) -> None:
+        assert endings.words(-crashed) is None
+        assert endings.is_tried_again(-crashed)

@@ -106,6 +106,13 @@ class TestDeriving:
         with pytest.raises(errors.NothingReleased):  # it has come to reading, and here nothing was drawn
             self.derive(released, self.ENOUGH)
 
+    def test_a_third_at_once_is_told_to_come_again_however_small(self, released: Queue) -> None:
+        deriving = Service(settings.read(released.environment()), released.engine).deriving
+        with deriving.one(0), deriving.one(0), pytest.raises(errors.TooManyRequests), deriving.one(0):
+            pass
+        with deriving.one(0), deriving.one(0):
+            pass
+
     def derive(self, queue: Queue, megabytes: int, beside: int = 0) -> None:
         """While another takes so many bytes."""
         (training,) = queue.plans

@@ -91,10 +91,8 @@ class Engine:
         expected = [sums.form(statistic) for statistic in statistics]
         try:
             made = self._made(whole, sum(form.bytes for form in expected))
-        except errors.ClusterUnavailable:
+        except (errors.ClusterUnavailable, MemoryError):
             raise
-        except MemoryError:  # of a machine that is handed another's part
-            raise _failure(shares.NO_MEMORY) from None
         except _GONE as gone:
             raise errors.ClusterUnavailable("The cluster was lost in the middle of a sum.") from gone
         except Exception as other:  # shares raise nothing: whoever ran them was another program
@@ -141,8 +139,13 @@ class Engine:
             except TimeoutError:
                 if whole.status == "error":  # it is the sum's own, and will not be another
                     raise
-            apart = apart + 1 if _are_apart(self.client) else 0
-        raise errors.ClusterUnavailable("Machines of the cluster no longer reach each other.")
+            except MemoryError:
+                if whole.status == "error":  # of a machine that is handed another's part, and not of this one
+                    raise _failure(shares.NO_MEMORY) from None
+                raise
+            # A sum that is made and does not come here is as good as lost.
+            apart = apart + 1 if whole.status == "finished" or _are_apart(self.client) else 0
+        raise errors.ClusterUnavailable("Machines of the cluster no longer reach each other, or this one.")
 
 
 def _are_apart(client: distributed.Client) -> bool:

@@ -217,7 +217,8 @@ def fence(most: int) -> None:
     """Let this process take no more than so many bytes. The kernel counts what is reserved: what is reserved already
     and not in use is nobody's loss and comes on top."""
     status = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
-    reserved, used = (int(status[name].split()[0]) * 1024 for name in ("VmData", "RssAnon"))
+    # Not every kernel tells the second: then less is fenced off.
+    reserved, used = (int(status.get(name, "0 kB").split()[0]) * 1024 for name in ("VmData", "RssAnon"))
     wanted, (_, before) = most + max(0, reserved - used), resource.getrlimit(resource.RLIMIT_DATA)
     lower = wanted if before == resource.RLIM_INFINITY else min(wanted, before)  # nobody but root may raise it
     resource.setrlimit(resource.RLIMIT_DATA, (lower, lower))

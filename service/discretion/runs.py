@@ -49,6 +49,7 @@ class Claim:
     request: str
     fence: int
     stages: int
+    attempts: int  # with this one
     exhausted: bool  # tried too often: it has failed, and only that is left to say
     elapsed: float  # seconds since the first claim, by the clock that leases are measured with
 
@@ -138,7 +139,9 @@ def claim(
     taken |= {"attempts": found.attempts + 1, "started_at": started}
     connection.execute(trainings.update().where(here).values(**taken))
     elapsed = max(0.0, (at - datetime.fromisoformat(started)).total_seconds())
-    return Claim(found.id, found.dataset, found.request, found.fence + 1, found.stages, exhausted, elapsed)
+    return Claim(
+        found.id, found.dataset, found.request, found.fence + 1, found.stages, found.attempts + 1, exhausted, elapsed
+    )
 
 
 def keep(connection: sa.Connection, held: Claim, *, at: datetime, lease: timedelta, done: int) -> None:
@@ -146,10 +149,13 @@ def keep(connection: sa.Connection, held: Claim, *, at: datetime, lease: timedel
     _write(connection, held, lease_until=database.stamp(at + lease), done=done)
 
 
-def let_go(connection: sa.Connection, held: Claim, *, at: datetime, told: bool) -> None:
-    """Another may go on at once; a worker that was told to stop has not failed at it."""
+def let_go(
+    connection: sa.Connection, held: Claim, *, at: datetime, told: bool, pause: timedelta = timedelta(0)
+) -> None:
+    """Another may go on, at once or after a pause; a worker that was told to stop has not failed at it."""
     attempts = trainings.c.attempts - 1 if told else trainings.c.attempts
-    _write(connection, held, lease_until=database.stamp(at - timedelta(microseconds=1)), attempts=attempts)
+    free = database.stamp(at + pause - timedelta(microseconds=1))
+    _write(connection, held, lease_until=free, attempts=attempts)
 
 
 def _write(connection: sa.Connection, held: Claim, **values: Any) -> None:

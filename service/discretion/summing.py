@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from discretion import errors, memory, requests
+from discretion import errors, memory, requests, shares
 from discretion.catalogue import Dataset
 from discretion.learning import sums
 from discretion.learning.curator import Summing
@@ -24,6 +24,12 @@ def of(found: Settings, dataset: Dataset) -> Iterator[Summing]:
 
     with cluster.engine(found, str(dataset.folder)) as engine:
         yield engine.totals
+
+
+def settle(found: Settings) -> None:
+    """Which versions run here, found out before any is installed over them: whoever is forked later would see those."""
+    if found.cluster is not None and importlib.util.find_spec("distributed") is not None:
+        shares.versions()
 
 
 def check(found: Settings, dataset: Dataset | None = None, request: str = "") -> str:

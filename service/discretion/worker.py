@@ -64,6 +64,8 @@ _IDLE: Final = 0.25  # seconds between looks at the queue
 _LOOK: Final = 0.05  # seconds between looks at the child
 _PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when it is told to stop
 _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that it could not carry out
+_PAUSE: Final = 10.0  # seconds until anybody tries again what broke off and lasts; each time twice as long
+_LONGEST_PAUSE: Final = 600.0
 
 _CHECK: Final = 60.0  # seconds that a cluster has to be found fit
 
@@ -73,6 +75,7 @@ class Worker:
         self._settings = found
         shelves.opened(found).close()  # what cannot be meant is refused before anybody waits for this worker
         self._slot = processors.take(memory.processors(found), found.processors_file)
+        summing.settle(found)
         self._engine = database.engine(found.database_url)
         self._lease = timedelta(seconds=found.lease_seconds)
         self._stopping = False
@@ -209,13 +212,13 @@ class Worker:
             if ended == endings.UNUSABLE:  # which the child must not say; somebody has to mend it
                 fault = premises.fault(self._settings, "work")
                 _log.error("Training %s breaks off because of a setting: %s", held.training, fault)
-            if endings.lasts(ended):
-                self._unfit[held.training] = time.monotonic() + _UNFIT
             if endings.is_final(ended):
                 self._fail(held, usual, begun)
             elif ended == endings.STOPPED or endings.is_tried_again(ended):
+                pause = _pause_after(held.attempts) if endings.lasts(ended) else timedelta(0)
                 with database.transaction(self._engine) as connection:
-                    runs.let_go(connection, held, at=database.clock(connection), told=ended == endings.STOPPED)
+                    at = database.clock(connection)
+                    runs.let_go(connection, held, at=at, told=ended == endings.STOPPED, pause=pause)
         except errors.LeaseLost:
             _log.info("Training %s was cancelled or taken over.", held.training)
         finally:
@@ -283,6 +286,11 @@ class _Shown:
     def done(self) -> int:
         stages = self._held.stages
         return min(stages - 1, int(stages * (time.monotonic() - self._began) / self._usual))
+
+
+def _pause_after(attempts: int) -> timedelta:
+    """Somebody has to notice and to mend it: ten attempts take forty minutes."""
+    return timedelta(seconds=min(_PAUSE * 2 ** (attempts - 1), _LONGEST_PAUSE))
 
 
 def _end(child: int) -> None:
