@@ -68,7 +68,7 @@ class TestMachines:
     @pytest.mark.parametrize(
         ("wanting", "changed", "reason"),
         [
-            ("", {"store": "file:///nowhere"}, "the store does not answer or lacks something here or on a machine"),
+            ("", {"store": "file:///nowhere"}, "the store does not answer or does not have the dataset"),
             ("memory", {}, "a machine of the cluster has too little memory for now."),
             ("software", {}, "the cluster is not what it was when it was checked."),
             ("library", {}, "the cluster is not what it was when it was checked."),

@@ -300,7 +300,7 @@ class TestOutage:
         with queue.running("tests.summed", "work", environment=watched):
             services.wait_until(lambda: [each for each in clusters.sums(queue.folder) if each.ended], 60)
             store.rename(store.with_name("elsewhere"))
-            named = f"Training {training} breaks off because the store does not answer or lacks something"
+            named = f"Training {training} breaks off because the store does not answer or does not have the dataset"
             services.wait_until(lambda: named in queue.log, 60)
             services.wait_until(lambda: "A training is left waiting: There is no dataset" in queue.log, 60)
             drawn = queue.rows(tables.drawn, training)
