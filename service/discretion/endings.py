@@ -23,7 +23,8 @@ _WORDS: Final = {
     "DISCRETION_TRAINING_MEGABYTES says how much one training may take, DISCRETION_WORKERS how many there are",
     _CLUSTER_FULL: "a machine of the cluster has too little memory for now",
     _NO_DATABASE: "the database does not answer",
-    _NO_STORE: "the store does not answer or does not have the dataset as it was stored here or on a machine of the cluster",
+    _NO_STORE: "the store does not answer or does not have the dataset as it was stored "
+    "here or on a machine of the cluster",
     _NO_HEADS: "nothing can be written to DISCRETION_HEADS",
     _NO_CLUSTER: "the cluster does not answer or has lost a sum",
     _OTHER_CLUSTER: "the cluster is not what it was when it was checked",
