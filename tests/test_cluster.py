@@ -178,18 +178,18 @@ class TestMachines:
     def test_for_who_has_other_versions_nothing_is_summed(self, changed: dict[str, str]) -> None:
         theirs = shares.versions() | changed
         with dask.config.set(machines.QUIET):
-            assert machines.add(theirs, b"nonsense") == shares.OTHER
+            assert machines.add(theirs, b"nonsense", (0,)) == shares.OTHER
             assert machines.together(theirs, [np.ones(1, np.int64)]) == shares.OTHER
 
     @pytest.mark.parametrize("setting", machines.QUIET)
     def test_nor_where_dask_was_started_by_itself(self, setting: str) -> None:
         with dask.config.set(machines.QUIET | {setting: "other"}):
-            assert machines.add(shares.versions(), b"nonsense") == shares.OTHER
+            assert machines.add(shares.versions(), b"nonsense", (0,)) == shares.OTHER
             assert machines.together(shares.versions(), [np.ones(1, np.int64)]) == shares.OTHER
 
     def test_and_else_it_is(self) -> None:
         with dask.config.set(machines.QUIET):
-            assert machines.add(shares.versions(), b"nonsense") == shares.FAILED
+            assert machines.add(shares.versions(), b"nonsense", (0,)) == shares.FAILED
             one = [np.ones(1, np.int64)]
             assert np.array_equal(machines.together(shares.versions(), one, one), [[2]])
 

@@ -31,16 +31,13 @@ class Elsewhere:
         self.blocks = list(replace(world, blocks=int(self.rng.integers(1, 12))).trajectories.blocks)
         monkeypatch.setattr(shares, "_read", self._read)
 
-    def _read(self, share: shares.Share) -> Trajectories:
-        return Trajectories(share.schema, share.units, [self.blocks[i] for i in share.blocks], share.first)
+    def _read(self, wanted: shares.Wanted, blocks: Sequence[int]) -> Trajectories:
+        return Trajectories(wanted.schema, wanted.units, [self.blocks[i] for i in blocks], wanted.first)
 
     def totals(self, statistics: Sequence[sums.Statistic], trajectories: Trajectories) -> list[IntArray]:
         owners = self.rng.integers(self.rng.integers(1, 5), size=len(self.blocks))
-        whole = shares.Share("d", trajectories.schema, trajectories.first, trajectories.units, (), tuple(statistics))
-        parts = [
-            shares.add(replace(whole, blocks=tuple(np.flatnonzero(owners == owner))).packed())
-            for owner in np.unique(owners)
-        ]
+        wanted = shares.Wanted("d", trajectories.schema, trajectories.first, trajectories.units, tuple(statistics))
+        parts = [shares.add(wanted.packed(), tuple(np.flatnonzero(owners == owner))) for owner in np.unique(owners)]
         while len(parts) > 1:
             taken = [parts.pop(int(self.rng.integers(len(parts)))) for _ in range(2)]
             parts.append(shares.together(*taken))
@@ -96,7 +93,7 @@ class TestPartitions:
 class TestAdd:
     def packed(self) -> bytes:
         world, _ = problems()[0]
-        return shares.Share("gone", world.schema, 0, world.units, (0,), ()).packed()
+        return shares.Wanted("gone", world.schema, 0, world.units, ()).packed()
 
     @pytest.mark.parametrize(
         ("raised", "code"),
@@ -109,15 +106,15 @@ class TestAdd:
         ],
     )
     def test_what_goes_wrong_is_a_number(self, raised: Exception, code: int, monkeypatch) -> None:
-        def refuse(share: shares.Share) -> Trajectories:
+        def refuse(wanted: shares.Wanted, blocks: Sequence[int]) -> Trajectories:
             raise raised
 
         monkeypatch.setattr(shares, "_read", refuse)
-        assert shares.add(self.packed()) == code
+        assert shares.add(self.packed(), (0,)) == code
         assert shares.together(code, [np.zeros(1, np.int64)]) == code
 
     def test_what_cannot_be_read_is_a_number(self) -> None:
-        assert shares.add(b"nonsense") == shares.FAILED
+        assert shares.add(b"nonsense", (0,)) == shares.FAILED
 
 
 class TestForm:
@@ -129,14 +126,14 @@ class TestForm:
         schema = Schema(4, Discrete(100_000), 25)
         table = counts.TransitionCounts(schema, rows=np.arange(10**5), narrow=True)
         assert sums.form(table).bytes == table.bytes == 4 * (10**5 + 1) ** 2
-        assert "_index" not in vars(table)  # which would be sent with every share
+        assert "_index" not in vars(table)  # which would be sent to every machine
 
 
-class TestShare:
+class TestWanted:
     def test_no_key_and_no_setting_is_sent(self, tmp_path: Path) -> None:
         world, _ = problems()[0]
-        packed = shares.Share("folder", world.schema, 0, world.units, (0, 1), ()).packed()
-        assert set(vars(pickle.loads(packed))) == {"dataset", "schema", "first", "units", "blocks", "statistics"}
+        packed = shares.Wanted("folder", world.schema, 0, world.units, ()).packed()
+        assert set(vars(pickle.loads(packed))) == {"dataset", "schema", "first", "units", "statistics"}
 
 
 class TestImports:

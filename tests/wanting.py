@@ -19,12 +19,12 @@ from discretion.learning import sums
 from discretion.learning.schemas import IntArray
 
 
-def _too_much(share: shares.Share) -> NoReturn:
+def _too_much(wanted: shares.Wanted, blocks: Sequence[int]) -> NoReturn:
     np.ones(2**55, np.uint8)
     sys.exit("There is too much memory here.")
 
 
-def _otherwise(share: shares.Share, *, version: int) -> shares.Made:
+def _otherwise(packed: bytes, *, version: int) -> shares.Made:
     return version
 
 

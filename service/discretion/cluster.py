@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -85,12 +85,12 @@ class Engine:
 
     def totals(self, statistics: Sequence[sums.Statistic], trajectories: Trajectories) -> list[IntArray]:
         """What `sums.totals` gives, made elsewhere."""
-        whole = shares.Share(
-            self.dataset, trajectories.schema, trajectories.first, trajectories.units, (), tuple(statistics)
+        wanted = shares.Wanted(
+            self.dataset, trajectories.schema, trajectories.first, trajectories.units, tuple(statistics)
         )
         expected = [sums.form(statistic) for statistic in statistics]
         try:
-            made = self._made(whole, sum(form.bytes for form in expected))
+            made = self._made(wanted, sum(form.bytes for form in expected))
         except (errors.ClusterUnavailable, MemoryError):
             raise
         except _GONE as gone:
@@ -103,15 +103,17 @@ class Engine:
             raise errors.ClusterUnfit("What came back from the cluster are not the sums that were asked for.")
         return sums.finished(statistics, made)
 
-    def _made(self, whole: shares.Share, size: int) -> shares.Made:
+    def _made(self, wanted: shares.Wanted, size: int) -> shares.Made:
         hands = max(1, len(self.client.nthreads()))
         count = min(self.blocks, hands * (1 if size > shares.LARGE else _EACH))
         name, ours = tokens.identifier("sum"), shares.versions()  # keys are written to Dask's log, and say nothing
+        told = self.client.submit(machines.told, wanted.packed(), key=name, pure=False)
         level = [
             self.client.submit(
                 machines.add,
                 ours,
-                replace(whole, blocks=tuple(range(index, self.blocks, count))).packed(),
+                told,
+                tuple(range(index, self.blocks, count)),
                 key=f"{name}-0-{index}",
                 pure=False,
             )

@@ -38,9 +38,15 @@ QUIET: Final = {
 }
 
 
-def add(theirs: shares.Versions, packed: bytes) -> shares.Made:
+def told(packed: bytes) -> bytes:
+    """What all shares of a sum have in common. Sent once, and from machine to machine after that: with a table of
+    features it is large, and who asks has memory for one."""
+    return packed
+
+
+def add(theirs: shares.Versions, packed: bytes, blocks: Sequence[int]) -> shares.Made:
     """For who has these versions. Whoever has joined or was upgraded since the check has not been asked for its own."""
-    return shares.add(packed) if _is_as_checked(theirs) else shares.OTHER
+    return shares.add(packed, blocks) if _is_as_checked(theirs) else shares.OTHER
 
 
 def together(theirs: shares.Versions, *parts: shares.Made) -> shares.Made:

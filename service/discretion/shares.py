@@ -35,14 +35,13 @@ Versions = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Share:
-    """Everything a machine is told."""
+class Wanted:
+    """Which sum it is: everything a machine is told but its blocks, and the same for all of them."""
 
     dataset: str  # the name in the store
     schema: Schema
     first: int  # the stored position of the first unit that counts
     units: int
-    blocks: Sequence[int]
     statistics: Sequence[sums.Statistic]
 
     def packed(self) -> bytes:
@@ -50,11 +49,12 @@ class Share:
         return pickle.dumps(self, protocol=5)
 
 
-def add(packed: bytes) -> Made:
+def add(packed: bytes, blocks: Sequence[int]) -> Made:
     try:
-        share: Share = pickle.loads(packed)
+        wanted: Wanted = pickle.loads(packed)
         with np.errstate(all="ignore"):  # a warning that depends on a record would be a message about it
-            return sums.partials(share.statistics, _read(share), threads=1)  # one is all that Dask gives a task
+            # One thread is all that Dask gives a task.
+            return sums.partials(wanted.statistics, _read(wanted, blocks), threads=1)
     except (errors.StorageFailed, errors.InvalidSetting):
         return NO_STORE
     except MemoryError:
@@ -63,9 +63,9 @@ def add(packed: bytes) -> Made:
         return FAILED
 
 
-def _read(share: Share) -> Trajectories:
-    stored = datasets.load(_shelf().place(share.dataset), share.schema, share.blocks)
-    return Trajectories(share.schema, share.units, stored.blocks, share.first)
+def _read(wanted: Wanted, blocks: Sequence[int]) -> Trajectories:
+    stored = datasets.load(_shelf().place(wanted.dataset), wanted.schema, blocks)
+    return Trajectories(wanted.schema, wanted.units, stored.blocks, wanted.first)
 
 
 @functools.cache
