@@ -104,7 +104,7 @@ def draw(points: list[dict[str, Any]]) -> None:
         axis.loglog(sizes, ideal, ":", color="grey", label=f"exponent {curve.most:g}")
         axis.set_xlabel("columns of a state" if curve.letter == "d" else curve.letter)
         axis.set_ylabel("seconds")
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, framealpha=0.5)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
 
