@@ -111,6 +111,27 @@ class TestClaim:
             runs.keep(connection, held, at=NOW + LEASE, lease=LEASE, done=0)
         assert claim(ready, NOW + LEASE + timedelta(seconds=1)) is None
 
+    def test_one_that_was_let_go_with_a_pause_is_nobodys_until_then_and_keeps_nobody_waiting(self, ready):
+        submit(ready)
+        held, pause = claim(ready), timedelta(seconds=600)
+        with database.transaction(ready) as connection:
+            runs.let_go(connection, held, at=NOW, told=False, pause=pause)
+        submit(ready, "tr_2")
+        assert claim(ready).training == "tr_2"
+        assert claim(ready, NOW + pause - timedelta(microseconds=1)) is not None  # whose lease has run out
+        assert claim(ready, NOW + pause - timedelta(microseconds=1)) is None
+        again = claim(ready, NOW + pause)
+        assert (again.training, again.attempts, again.elapsed) == ("tr_1", 2, 600)
+        assert spent(ready) == (0, 6)
+
+    def test_one_that_pauses_can_be_cancelled(self, ready):
+        submit(ready)
+        held, pause = claim(ready), timedelta(seconds=600)
+        with database.transaction(ready) as connection:
+            runs.let_go(connection, held, at=NOW, told=False, pause=pause)
+            trainings.cancel(connection, "tr_1", actor="key_2", at=NOW)
+        assert (claim(ready, NOW + 2 * pause), state(ready), spent(ready)) == (None, "cancelled", (0, 3))
+
     def test_many_workers_get_one_training_each(self, make_engine, ready):
         for number in range(3):
             submit(ready, f"tr_{number}")

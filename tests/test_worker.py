@@ -191,6 +191,10 @@ class TestClaims:
         assert (queue.rows(tables.draws, training), queue.drawn(training)) == ([], [])
         queue.check_charged_once(training)
 
+    def test_ten_attempts_at_what_lasts_take_forty_minutes_and_nothing_waits_after_the_last(self):
+        pauses = [worker._pause_after(attempt).total_seconds() for attempt in range(1, 11)]
+        assert pauses == [10, 20, 40, 80, 160, 320, 600, 600, 600, 0]
+
     def test_while_others_reserve_and_charge_the_ledger_is_not_taken_for_damaged(self, queue):
         dataset, now = queue.dataset(), datetime.now(UTC)
         for _ in range(8):

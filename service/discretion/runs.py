@@ -36,7 +36,7 @@ CANCELLED: Final = "cancelled"
 
 FAILURE: Final = "training_failed"  # one code for everything after the charge
 
-_MOST_ATTEMPTS: Final = 10  # a training that takes its worker down with it must end some day
+MOST_ATTEMPTS: Final = 10  # a training that takes its worker down with it must end some day
 _PIECE: Final = 2**22  # bytes of drawn values in one row: drivers hold several copies of it, and some keep the room
 
 
@@ -127,7 +127,7 @@ def claim(
     if found is None or only not in (None, found.id):
         return None
     here = trainings.c.id == found.id
-    exhausted = found.attempts >= _MOST_ATTEMPTS
+    exhausted = found.attempts >= MOST_ATTEMPTS
     dataset = catalogue.stored(connection, found.dataset)
     if not exhausted:
         fit(found.id, dataset, found.request)

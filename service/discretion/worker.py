@@ -289,7 +289,10 @@ class _Shown:
 
 
 def _pause_after(attempts: int) -> timedelta:
-    """Somebody has to notice and to mend it: ten attempts take forty minutes."""
+    """Somebody has to notice and to mend it: ten attempts take forty minutes. After the last it has failed, and nothing
+    is waited for."""
+    if attempts >= runs.MOST_ATTEMPTS:
+        return timedelta(0)
     return timedelta(seconds=min(_PAUSE * 2 ** (attempts - 1), _LONGEST_PAUSE))
 
 
