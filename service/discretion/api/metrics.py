@@ -83,14 +83,15 @@ def _states(connection: sa.Connection) -> Iterator[str]:
 
 
 def _leases(connection: sa.Connection) -> Iterator[str]:
-    """A lease is held until the schedule's time, however long the data took; one is taken over when a worker dies."""
+    """A lease is held until the schedule's time, however long the data took; one is taken over when a worker dies. What
+    broke off and lasts has one that nobody holds, for a pause of public length."""
     now = database.stamp(database.clock(connection))
     running = _TRAININGS.c.state == "running"
     held = sa.select(sa.func.count()).where(running, _TRAININGS.c.lease_until >= now)
     left = sa.select(sa.func.count()).where(running, _TRAININGS.c.lease_until < now)
     found = [('{state="held"}', held), ('{state="abandoned"}', left)]
     counted = [(labels, connection.execute(question).scalar_one()) for labels, question in found]
-    yield from _family("leases", "gauge", "Workers that are at work, and trainings that wait for another.", counted)
+    yield from _family("leases", "gauge", "Trainings that a worker has or that pause, and that wait for one.", counted)
     again = sa.select(sa.func.coalesce(sa.func.sum(_TRAININGS.c.attempts - 1), 0)).where(_TRAININGS.c.attempts > 1)
     taken = [("", int(connection.execute(again).scalar_one()))]
     yield from _family("takeovers", "gauge", "Trainings begun anew after their worker was lost.", taken)
