@@ -138,17 +138,17 @@ class TestSumming:
         asked = hungry.asked_of(hungry.ELSEWHERE[case])
         least = -(-memory.summing(asked) // memory.MEGABYTE)
         store, begun = f"file://{tmp_path / 'datasets'}", scheduler.log.count("Making sums")
-        machines = [scheduler.start("work", store=store, training_megabytes=least) for _ in range(2)]
-        scheduler.ready(begun + len(machines))
-        taken, said = measured(
-            tmp_path,
-            asked.schema,
-            "elsewhere",
-            case,
-            services.environment(tmp_path, **(scheduler.settings | {"store": store})),
-        )
-        for machine in machines:
-            clusters.kill(machine)
+        with contextlib.ExitStack() as stack:
+            for _ in range(2):
+                stack.callback(clusters.kill, scheduler.start("work", store=store, training_megabytes=least))
+            scheduler.ready(begun + 2)
+            taken, said = measured(
+                tmp_path,
+                asked.schema,
+                "elsewhere",
+                case,
+                services.environment(tmp_path, **(scheduler.settings | {"store": store})),
+            )
         assert datasets.blocks(stays.place(tmp_path)) > 2
         assert taken <= said
 
