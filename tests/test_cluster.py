@@ -32,6 +32,7 @@ from discretion import (
     tables,
 )
 from discretion.learning import learners, sums
+from discretion.learning.counts import VisitCounts
 from discretion.learning.curator import Curator
 from discretion.learning.trajectories import Trajectories
 from discretion.privacy.rho import Rho
@@ -96,6 +97,24 @@ class TestSums:
             learn(Curator(datasets.load(place, asked.schema), Rho.parse("0.5").exact, None, both), asked)
         assert made == [True] * len(made)
         assert len(made) > 1
+
+    @pytest.mark.parametrize("large", [False, True])
+    def test_every_machine_makes_its_part(self, large: bool, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Though all shares need the same that one machine is told first; of a large sum each makes one."""
+        if large:
+            monkeypatch.setattr(shares, "LARGE", 0)
+        dataset = queue.dataset(units=500)
+        schema, place = requests_of(queue, dataset).schema, shelves.opened(queue.found).place(folder_of(queue, dataset))
+        with cluster.engine(queue.found, place.name) as engine:
+            before = self.tasks(engine)
+            engine.totals([VisitCounts(schema)], datasets.load(place, schema))
+            made = {machine: count - before[machine] for machine, count in self.tasks(engine).items()}
+        assert len(made) == 2
+        assert min(made.values()) >= (1 if large else 2), made
+
+    def tasks(self, engine: cluster.Engine) -> dict[str, int]:
+        """How many each machine has carried out."""
+        return dict(engine.client.run(lambda dask_worker: dask_worker.state.executed_count))
 
     def test_a_training_is_released_and_charged_once_and_no_value_is_written(
         self, queue: Queue, running: Cluster

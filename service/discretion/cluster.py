@@ -104,10 +104,12 @@ class Engine:
         return sums.finished(statistics, made)
 
     def _made(self, wanted: shares.Wanted, size: int) -> shares.Made:
-        hands = max(1, len(self.client.nthreads()))
-        count = min(self.blocks, hands * (1 if size > shares.LARGE else _EACH))
+        busy = self.client.processing()
+        hands = sorted(busy, key=lambda machine: len(busy[machine]))  # who has least to do is the first
+        count = min(self.blocks, max(1, len(hands)) * (1 if size > shares.LARGE else _EACH))
         name, ours = tokens.identifier("sum"), shares.versions()  # keys are written to Dask's log, and say nothing
-        told = self.client.submit(machines.told, wanted.packed(), key=name, pure=False)
+        # By another name than the shares: Dask takes what has one name to last equally long.
+        told = self.client.submit(machines.told, wanted.packed(), key=f"{name}-told", pure=False)
         level = [
             self.client.submit(
                 machines.add,
@@ -116,6 +118,7 @@ class Engine:
                 tuple(range(index, self.blocks, count)),
                 key=f"{name}-0-{index}",
                 pure=False,
+                **_dealt(hands, index),
             )
             for index in range(count)
         ]
@@ -148,6 +151,12 @@ class Engine:
             # A sum that is made and does not come here is as good as lost.
             apart = apart + 1 if whole.status == "finished" or _are_apart(self.client) else 0
         raise errors.ClusterUnavailable("Machines of the cluster no longer reach each other, or this one.")
+
+
+def _dealt(hands: Sequence[str], index: int) -> dict[str, Any]:
+    """Whose turn a share is. Dask would have all of them made where that lies which they have in common. But if that
+    machine is busy or gone, any other may."""
+    return {"workers": hands[index % len(hands)], "allow_other_workers": True} if hands else {}
 
 
 def _are_apart(client: distributed.Client) -> bool:
