@@ -104,7 +104,7 @@ async def _work(found: Settings, most: int, fence: Callable[[], None]) -> None:
                     await machine.finished()
                 words = f"The scheduler at {named.address} has let this machine go."
         if words != said:
-            _log.warning("%s Trying again.", words)
+            _log.warning("Trying again: %s", words)
         said = words
         await asyncio.sleep(_AGAIN)
 
