@@ -20,6 +20,7 @@ class TestOf:
             (errors.StoreUnavailable(CANARY), "the store does not answer"),
             (errors.HeadsUnavailable(CANARY), "DISCRETION_HEADS"),
             (errors.ClusterUnavailable(CANARY), "the cluster does not answer"),
+            (errors.ClusterRefused(CANARY), "do not accept each other's certificates"),
             (errors.ClusterFull(CANARY), "a machine of the cluster has too little memory"),
             (errors.ClusterUnfit(CANARY), "not what it was"),
         ],
@@ -30,7 +31,10 @@ class TestOf:
         assert endings.is_tried_again(ended)
         assert not endings.is_final(ended)
 
-    @pytest.mark.parametrize("kind", [errors.InvalidSetting, errors.NotStored, errors.ClusterFull, errors.ClusterUnfit])
+    @pytest.mark.parametrize(
+        "kind",
+        [errors.InvalidSetting, errors.NotStored, errors.ClusterRefused, errors.ClusterFull, errors.ClusterUnfit],
+    )
     def test_what_others_have_to_change_first_is_not_tried_again_at_once(self, kind: type[Exception]) -> None:
         assert endings.lasts(endings.of(kind(CANARY)))
         assert not endings.lasts(endings.of(errors.ClusterUnavailable(CANARY)))

@@ -87,6 +87,18 @@ class TestMachines:
             assert queue.ended(training).state == runs.RELEASED
         queue.check_charged_once(training)
 
+    def test_a_certificate_that_is_no_longer_accepted_is_named_and_nobody_waits_in_vain(self, queue, running, tmp_path):
+        """Ten times it is not, and then the world hears the one code."""
+        training = charged(queue)
+        others = clusters.certificates(tmp_path / "others")
+        watched = {"SUMMED": str(queue.folder), "AWAY": "0"}
+        with queue.running("tests.summed", "work", **(running.settings | others), environment=watched):
+            assert said(queue, training).startswith("the cluster's scheduler and this machine do not accept")
+            ended = queue.ended(training)
+        assert (ended.state, ended.code) == (runs.FAILED, runs.FAILURE)
+        assert queue.rows(tables.draws, training) == []
+        queue.check_charged_once(training)
+
     def test_a_file_that_has_become_useless_is_named_and_the_training_goes_on_when_it_is_mended(self, queue, running):
         self.machine(running)
         files = {name: Path(running.settings[name]) for name in ("cluster_key_file", "store_key_file")}

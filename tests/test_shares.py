@@ -149,6 +149,16 @@ class TestImports:
         done = subprocess.run([sys.executable, "-c", "\n".join(lines)], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
+    @pytest.mark.parametrize("command", ["schedule", "work", "check"])
+    def test_not_by_a_command_about_a_cluster_that_is_not_set_either(self, command: str, tmp_path: Path) -> None:
+        lines = ["import sys", "from discretion import cli"]
+        lines += [f"try: cli.app(['cluster', '{command}'])", "except SystemExit as ended: assert ended.code == 2"]
+        lines += ["assert not {'dask', 'distributed', 'tornado'} & set(sys.modules)"]
+        environment = services.environment(tmp_path)
+        done = subprocess.run([sys.executable, "-c", "\n".join(lines)], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "DISCRETION_CLUSTER is not set" in done.stderr
+
 
 class TestSettings:
     @pytest.mark.parametrize(

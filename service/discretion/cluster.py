@@ -67,8 +67,7 @@ def security(found: Cluster) -> distributed.Security:
 
 
 def configured(found: Settings) -> Cluster:
-    if found.cluster is None:
-        raise errors.InvalidSetting("DISCRETION_CLUSTER is not set: there is no cluster.")
+    assert found.cluster is not None, "who has none does not come here"
     return found.cluster
 
 
@@ -346,7 +345,7 @@ def knock(found: Cluster) -> None:
         ):
             answered = line.recv(1)  # with TLS 1.3 only this says whether our certificate was taken
     except ssl.SSLError as refused:
-        raise errors.ClusterUnavailable(
+        raise errors.ClusterRefused(
             f"The scheduler at {found.address} and this machine do not accept each other's certificates "
             f"({refused.reason}); both must be of the authority in DISCRETION_CLUSTER_CA_FILE, and not have ended."
         ) from None

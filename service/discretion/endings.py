@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from discretion import errors
 
 RELEASED, FAILED, STOPPED, LOST, UNUSABLE = range(5)
-_NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _CLUSTER_FULL, _OTHER_CLUSTER, _NO_MEMORY = range(5, 12)
+_NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _REFUSED, _CLUSTER_FULL, _OTHER_CLUSTER, _NO_MEMORY = range(5, 13)
 
 _FINAL: Final = (FAILED, _NO_MEMORY)  # another attempt would end in the same way
-_FOR_NOW: Final = (UNUSABLE, _NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _CLUSTER_FULL, _OTHER_CLUSTER)
-_FOR_A_WHILE: Final = (UNUSABLE, _NO_STORE, _CLUSTER_FULL, _OTHER_CLUSTER)
+_FOR_NOW: Final = (UNUSABLE, _NO_DATABASE, _NO_STORE, _NO_HEADS, _NO_CLUSTER, _REFUSED, _CLUSTER_FULL, _OTHER_CLUSTER)
+_FOR_A_WHILE: Final = (UNUSABLE, _NO_STORE, _REFUSED, _CLUSTER_FULL, _OTHER_CLUSTER)
 _WORDS: Final = {
     -signal.SIGKILL: "its process was killed, as the kernel does where memory runs out: "
     "DISCRETION_TRAINING_MEGABYTES says how much one training may take, DISCRETION_WORKERS how many there are",
@@ -27,6 +27,7 @@ _WORDS: Final = {
     "here or on a machine of the cluster",
     _NO_HEADS: "nothing can be written to DISCRETION_HEADS",
     _NO_CLUSTER: "the cluster does not answer or has lost a sum",
+    _REFUSED: "the cluster's scheduler and this machine do not accept each other's certificates",
     _OTHER_CLUSTER: "the cluster is not what it was when it was checked",
     _NO_MEMORY: "there is too little memory here",
 }
@@ -44,6 +45,7 @@ _NUMBERS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.HeadsUnavailable, _NO_HEADS),
     (errors.InvalidSetting, UNUSABLE),
     (errors.ClusterFull, _CLUSTER_FULL),
+    (errors.ClusterRefused, _REFUSED),
     (errors.ClusterUnavailable, _NO_CLUSTER),
     (errors.ClusterUnfit, _OTHER_CLUSTER),
     (MemoryError, _NO_MEMORY),

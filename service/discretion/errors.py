@@ -185,6 +185,10 @@ class ClusterUnavailable(Refusal):
     code = "cluster_unavailable"
 
 
+class ClusterRefused(ClusterUnavailable):
+    """Its scheduler and this machine do not accept each other's certificates."""
+
+
 class ClusterFull(ClusterUnavailable):
     """A machine of it has too little memory left for a share, as other trainings' sums may need theirs for a while."""
 

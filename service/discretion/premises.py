@@ -90,6 +90,13 @@ def _cluster(found: Settings) -> None:
     _certificates(found.cluster)
 
 
+def _own_cluster(found: Settings) -> None:
+    """Of commands that are about one; before Dask is imported."""
+    if found.cluster is None:
+        raise errors.InvalidSetting("DISCRETION_CLUSTER is not set; it names the scheduler: tls://host:8786")
+    _cluster(found)
+
+
 def _certificates(found: Cluster) -> None:
     """Whether they have ended, and whom they convince, is found out when the scheduler is asked."""
     files = {"CA": found.ca_file, "CERTIFICATE": found.certificate_file, "KEY": found.key_file}
@@ -148,7 +155,7 @@ _USED: Final[dict[str, tuple[Callable[[Settings], None], ...]]] = {
     "serve": (_data, _work, _heads, _own_store, _signing_key, _cluster),
     "work": (_heads, _store, _signing_key, _cluster),
     "migrate": (_data,),
-    "cluster schedule": (_cluster,),
-    "cluster work": (_store, _cluster),
-    "cluster check": (_cluster,),
+    "cluster schedule": (_own_cluster,),
+    "cluster work": (_store, _own_cluster),
+    "cluster check": (_own_cluster,),
 }

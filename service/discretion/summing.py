@@ -34,8 +34,6 @@ def settle(found: Settings) -> None:
 
 def check(found: Settings, dataset: Dataset | None = None, request: str = "") -> str:
     """Whether the cluster could make the sums, all of a training's or any; before anything is charged."""
-    if found.cluster is None:
-        raise errors.InvalidSetting("DISCRETION_CLUSTER is not set; it names the scheduler: tls://host:8786")
     if importlib.util.find_spec("distributed") is None:
         raise errors.InvalidSetting('DISCRETION_CLUSTER needs Dask; install it: pip install "discretion[cluster]"')
     from discretion import cluster

@@ -17,7 +17,8 @@ app.add_typer(cluster_app, name="cluster")
 def schedule() -> None:
     """Run the scheduler, at the port of DISCRETION_CLUSTER."""
     with terminal.told():
-        _hosting().schedule(_begun("cluster schedule"))
+        found = _begun("cluster schedule")
+        _hosting().schedule(found)
 
 
 @cluster_app.command("work")
