@@ -28,6 +28,7 @@ from discretion.learning.schemas import Discrete, Schema, Vector
 
 UNITS, VECTOR_UNITS = 10**7, 10**6
 HORIZON, STATES, ACTIONS = 20, 716, 25
+_RHO = Fraction(1)
 ROUNDS = 14  # of the pooled learner: as many products with the features
 _READING = "pyarrow reading the same columns once, and numpy.bincount"
 _PRODUCTS = "the bare BLAS products on the same floats, in memory"
@@ -66,6 +67,11 @@ def _columns(schema: Schema) -> Blocks:
     """The constant and every column, of each action."""
     assert isinstance(schema.states, Vector)
     return Blocks(schema.states, schema.actions, ("1", *schema.states.columns))
+
+
+def asked(name: str, schema: Schema, units: int) -> requests.Asked:
+    parameters = PARAMETERS[name](schema)
+    return requests.Asked(schema, None, units, learners.algorithm_of(parameters), Concentrated(_RHO), parameters)
 
 
 def _counting(folder: Path) -> Iterator[Row]:
@@ -113,15 +119,14 @@ def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
         return lambda: _read(folder, schema)
     if name in ("products", "block products"):
         return _products(VECTOR_UNITS * HORIZON, 85 if name == "products" else 17)
-    parameters, place, rho = PARAMETERS[name](schema), stays.place(folder), Fraction(1)
-    asked = requests.Asked(
-        schema, None, datasets.units(place), learners.algorithm_of(parameters), Concentrated(rho), parameters
-    )
-    data = datasets.load(place, schema, room=memory.room(asked), whole=memory.keeps_blocks(asked))
+    place = stays.place(folder)
+    wanted = asked(name, schema, datasets.units(place))
+    privacy, parameters = wanted.privacy, wanted.parameters
+    data = datasets.load(place, schema, room=memory.room(wanted), whole=memory.keeps_blocks(wanted))
     if isinstance(parameters, evaluators.Parameters):
         judged = stays.judged(schema)
-        return lambda: evaluators.evaluate(Curator(data, rho), asked.privacy, parameters, judged)
-    return lambda: learners.learn(Curator(data, rho), asked.privacy, parameters)
+        return lambda: evaluators.evaluate(Curator(data, _RHO), privacy, parameters, judged)
+    return lambda: learners.learn(Curator(data, _RHO), privacy, parameters)
 
 
 def _read(folder: Path, schema: Schema) -> None:

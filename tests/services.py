@@ -24,6 +24,9 @@ TABULAR = {
     "actions": {"count": 2, "labels": ["wait", "treat"]},
     "reward": {"low": 0, "high": 1},
 }
+# The schedule is a function of public sizes: so many trajectories might be there, and so long ones, that a result of
+# 200 units appears after eight seconds.
+SLOW = TABULAR | {"horizon": 15, "max_trajectories_per_unit": 10_000}
 VECTOR = {
     "horizon": 3,
     "states": {"kind": "vector", "columns": ["age", "lactate"], "bounds": [[0, 120], [0, 30]]},
@@ -176,7 +179,9 @@ def new_dataset(custodian: Client, *, schema: dict[str, Any] = TABULAR, rho: str
     return str(answer.json()["id"])
 
 
-def upload(custodian: Client, dataset: str, content: bytes, media_type: str = "text/csv") -> httpx.Response:
+def upload(
+    custodian: Client, dataset: str, content: bytes | Iterator[bytes], media_type: str = "text/csv"
+) -> httpx.Response:
     return custodian.put(f"/v1/datasets/{dataset}/trajectories", content=content, headers={"Content-Type": media_type})
 
 

@@ -42,7 +42,7 @@ from discretion.learning import documents
 from discretion.privacy import events
 from tests import dying, services
 from tests.conftest import new_url
-from tests.test_serving import SLOW, run
+from tests.test_serving import run
 
 EVENT = events.Event(events.GAUSSIAN, "visits", (2,), Fraction(2), Fraction(4))
 OTHER = {"sqlite": "postgresql", "postgresql": "sqlite"}
@@ -548,7 +548,7 @@ class TestRestore:
                 self.restored(tmp_path / "new", tmp_path / "c", kept=[queue.found.heads], settle=settle, listed=None)
 
     def test_a_run_that_was_drawing_has_failed_and_one_that_had_drawn_goes_on(self, queue, tmp_path):
-        dataset = queue.dataset(SLOW)
+        dataset = queue.dataset(services.SLOW)
         done = queue.training(dataset)
         with queue.worker():
             services.wait_until(lambda: len(queue.rows(tables.draws, done)) == queue.row(done).stages - 1, 120)

@@ -24,7 +24,7 @@ from typer import testing
 
 from discretion import cli, database, hosting, ledger, logs, serving, settings, summing, tables, worker
 from tests import clusters, dying, providers, services
-from tests.test_serving import SLOW, run
+from tests.test_serving import run
 
 on_a_server = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 _SOCKET = ".s.PGSQL.5432"
@@ -140,7 +140,7 @@ class TestDatabaseAway:
     def test_in_the_middle_requests_get_503_and_the_training_goes_on_afterwards(self, tmp_path, line, url):
         with services.serve(tmp_path, line.url, lease_seconds=2) as service:
             custodian, analyst = service.key("custodian"), service.key("analyst")
-            dataset = services.ready_dataset(custodian, schema=SLOW)
+            dataset = services.ready_dataset(custodian, schema=services.SLOW)
             services.grant(custodian, dataset, analyst)
             training = services.submit(analyst, dataset).json()["id"]
             services.wait_until(lambda: analyst.get(f"/v1/trainings/{training}").json()["state"] == "running")
@@ -429,7 +429,7 @@ class TestClock:
     def test_a_clock_that_is_put_back_or_forward_costs_nothing(self, tmp_path, url):
         """Leases are compared as the database's times: however they jump, a training is charged and drawn once."""
         queue = dying.Queue(tmp_path, url)
-        dataset = queue.dataset(SLOW)
+        dataset = queue.dataset(services.SLOW)
         training = queue.training(dataset)
         with queue.worker():
             services.wait_until(lambda: queue.row(training).state == "running")
@@ -453,7 +453,7 @@ class TestClock:
                 """Whom a key, a session and a token of the provider open for, now."""
                 return [one.get("/v1/datasets").status_code for one in (analyst, browser, identity)]
 
-            dataset = services.ready_dataset(custodian, schema=SLOW)
+            dataset = services.ready_dataset(custodian, schema=services.SLOW)
             services.grant(custodian, dataset, analyst)
             training = services.submit(analyst, dataset).json()["id"]
             with jumping(queue, clock, "work"), jumping(queue, clock, "work"):

@@ -1,9 +1,11 @@
 """What follows from a request before any patient is read: its cost, and when its result appears."""
 
 import dataclasses
+import json
 import math
 
 import pytest
+from benchmarks import growth, scale
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,6 +128,20 @@ class TestUsualSeconds:
         for units in (200, 10**7):
             usual = [requests.usual_seconds(asked(services.TABULAR, one, units=units)) for one in (services.APVI, rich)]
             assert usual[0] == usual[1]
+
+    def test_is_at_least_twice_what_was_measured_of_every_learner_and_size(self):
+        """Whatever comes late tells of how long the data took: a doubling has to be rare."""
+        points = json.loads(growth.POINTS.read_text(encoding="utf-8"))
+        measured = [
+            (scale.asked(point["learner"], curve.schema(size), curve.units(size)), seconds)
+            for curve in growth.CURVES
+            for point in points
+            if (point["letter"], point["learner"]) in curve.drawn
+            for size, seconds in zip(point["sizes"], point["seconds"], strict=True)
+        ]
+        assert len(measured) == 3 * len(points)
+        for found, seconds in measured:
+            assert requests.usual_seconds(found) >= 2 * seconds, found
 
 
 class TestDue:

@@ -22,7 +22,6 @@ from discretion import certificates, database, errors, ledger, runs, settings, s
 from tests import dying, services
 
 # So many trajectories might be there that a result takes eight seconds to appear, whatever the data are.
-SLOW = services.TABULAR | {"max_trajectories_per_unit": 10_000}
 
 embedded = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 on_a_server = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
@@ -222,14 +221,14 @@ class TestSigterm:
     def test_ends_everything_and_the_next_start_finishes_the_training(self, tmp_path, url):
         with services.serve(tmp_path, url, lease_seconds=3600) as service:
             custodian, analyst = service.key("custodian"), service.key("analyst")
-            dataset, empty = services.ready_dataset(custodian, schema=SLOW), services.new_dataset(custodian)
+            dataset, empty = services.ready_dataset(custodian, schema=services.SLOW), services.new_dataset(custodian)
             services.grant(custodian, dataset, analyst)
             training = services.submit(analyst, dataset).json()["id"]
             begun, over, seen = threading.Event(), threading.Event(), threading.Event()
 
             def upload() -> None:  # broken off or refused, whichever comes first
                 with contextlib.suppress(httpx.TransportError):
-                    answers.append(services.upload(custodian, empty, stalled(begun, over)))  # type: ignore[arg-type]
+                    answers.append(services.upload(custodian, empty, stalled(begun, over)))
 
             def listen() -> None:
                 with (

@@ -18,9 +18,7 @@ import sqlalchemy as sa
 from discretion import catalogue, database, requests, runs, tables, trainings, worker
 from tests import clusters, dying, services
 
-# The schedule is a function of public sizes: so many trajectories might be there that a result takes its time.
-SOME_SECONDS = services.TABULAR | {"max_trajectories_per_unit": 4_000}
-MANY_SECONDS = services.TABULAR | {"max_trajectories_per_unit": 10_000}
+SOME_SECONDS = services.SLOW | {"max_trajectories_per_unit": 4_000}
 CANARY = "lactate-of-Mrs-Canary-17.25"
 LINE = re.compile(
     r"[-\d]+T[-+:.\d]+ (INFO|WARNING) discretion\.worker: (Waiting for trainings|Training tr_\w+ [a-z ]+)\."
@@ -152,7 +150,7 @@ class TestSilence:
 
 class TestCancel:
     def test_of_a_running_training_ends_the_child_and_stores_nothing(self, queue):
-        slow = queue.training(queue.dataset(MANY_SECONDS, units=400))
+        slow = queue.training(queue.dataset(services.SLOW, units=400))
         with queue.worker() as process:
             services.wait_until(lambda: all_drawn(queue, slow), 60)
             assert len(dying.processes(queue.folder)) == 2
@@ -226,7 +224,7 @@ class TestStop:
 
     @embedded
     def test_while_a_failure_waits_for_its_time_is_heard_as_well(self, queue):
-        dataset = queue.dataset(MANY_SECONDS, units=400)
+        dataset = queue.dataset(services.SLOW, units=400)
         spoil(queue, dataset)
         training = queue.training(dataset)
         with queue.worker(lease_seconds=3600) as first:

@@ -13,6 +13,7 @@ from discretion import catalogue, certificates, errors
 from discretion.catalogue import Dataset
 from discretion.learning import (
     apvi,
+    apvi_stationary,
     auto,
     documents,
     evaluators,
@@ -32,6 +33,7 @@ from discretion.privacy import events
 from discretion.privacy.rho import Rho
 
 MAX_NUMBERS: Final = 2_000_000  # in a policy: its document takes 20 to 60 bytes for each
+_DRAWN_FROM: Final = 50  # visits, about, below which no row of transitions is drawn
 _OF_A_GROUP: Final = 2  # base and support, besides weights, shares and frequencies
 _OF_A_STEP: Final = 4  # bonus, margin, ceiling and noise, besides weights and roots
 
@@ -175,16 +177,23 @@ def _work(found: Asked) -> float:
     rows = found.units * schema.per_unit * schema.horizon
     if isinstance(parameters, vapvi.Parameters):
         entries = getattr(parameters.features, "width", 1) ** 2
-        return rows * (2e-6 * schema.horizon / 4 + entries * 1e-9)
+        return rows * (1e-6 + schema.horizon * 1.5e-7 + entries * 3e-9)
     if isinstance(parameters, vapvi_stationary.Parameters):
         width = parameters.features.width
-        return rows * (1e-6 + width * 1e-8 * schema.actions) * parameters.rounds + rows * width**2 * 1e-9
+        return rows * (4e-7 + width * 3e-9 * schema.actions) * parameters.rounds + rows * width**2 * 1e-9
     if isinstance(parameters, evaluators.Parameters) and parameters.features is not None:
         return _regressed(schema, found.units, parameters, parameters.features.width)
     cells = schema.count * schema.actions
+    visited = rows / _DRAWN_FROM
     if isinstance(parameters, apvi.Parameters):
-        return rows * 1e-6 + schema.horizon * cells * 1e-7
-    return rows * 4e-6 + cells * 1e-4
+        drawn = min(schema.horizon * cells, visited, apvi.most_rows(schema)) * schema.count
+        return rows * 2e-7 + schema.horizon * cells * 1e-7 + drawn * 6e-8
+    if isinstance(parameters, apvi_stationary.Parameters):
+        drawn = min(cells, visited, apvi_stationary.most_rows(schema)) * schema.count
+        return rows * 2e-7 + cells * 1e-5 + drawn * 4e-7
+    if isinstance(parameters, evaluators.Parameters):
+        return rows * (min(parameters.value_rounds, schema.horizon) + 10) * 7e-7 + cells * 1e-4
+    return rows * 3e-7 + cells * 1e-5
 
 
 def _regressed(schema: Schema, units: int, parameters: evaluators.Parameters, width: int) -> float:
@@ -194,7 +203,7 @@ def _regressed(schema: Schema, units: int, parameters: evaluators.Parameters, wi
     passes = min(parameters.value_rounds, schema.horizon) + 10
     blocks = 1 + rows * (width + 3) * 8 / 2**25
     pieces = 1 + units / transits.together(schema, width)
-    walking = passes * (rows * (3e-6 + width * 1e-7) + schema.horizon * blocks * 1.2e-4 + pieces * (1 + groups) * 1e-3)
+    walking = passes * (rows * (6e-7 + width * 3e-8) + schema.horizon * blocks * 1.2e-4 + pieces * (1 + groups) * 1e-3)
     scoring = 2 * rows * schema.horizon / groups * (4e-8 + width * 6e-9) + 2 * schema.horizon * pieces * 5e-5
     return walking + scoring + (rows + units * groups) * width**2 * 3e-8 + groups * width**3 * 1e-7
 

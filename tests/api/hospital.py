@@ -9,9 +9,8 @@ from typing import Any
 from tests import services
 from tests.services import Client, Service
 
-# With so many trajectories allowed to each unit, the public schedule has a result appear 16 s after its start: time
-# enough to do something to a training while it runs.
-SLOW = services.TABULAR | {"max_trajectories_per_unit": 10_000}
+# With so many units the public schedule has a result appear 16 s after its start: time enough to do something to a
+# training while it runs.
 SLOW_UNITS = 400
 METRICS_TOKEN = "metrics_token_of_the_tests"
 
@@ -89,7 +88,7 @@ def trained(custodian: Client, analyst: Client) -> Things:
 
 
 def slow_dataset(custodian: Client, rho: str = "100") -> str:
-    dataset = services.new_dataset(custodian, schema=SLOW, rho=rho)
+    dataset = services.new_dataset(custodian, schema=services.SLOW, rho=rho)
     answer = services.upload(custodian, dataset, services.csv(SLOW_UNITS))
     assert answer.status_code == 201, answer.text
     return dataset

@@ -52,7 +52,7 @@ class TestTooLarge:
         if media_type == uploading.PARQUET:
             data += b"\0" * 2**20
         pieces = iter([data[start : start + 2**16] for start in range(0, len(data), 2**16)])
-        answer = services.upload(custodian, empty, pieces, media_type)  # type: ignore[arg-type]
+        answer = services.upload(custodian, empty, pieces, media_type)
         services.refused(answer, 413, "upload_too_large")
         untouched(small, custodian, empty, before)
 

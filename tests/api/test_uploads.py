@@ -109,7 +109,7 @@ class TestASecondUpload:
             yield b"a,1,0,0,0\n"
 
         with ThreadPoolExecutor(1) as pool:
-            first = pool.submit(services.upload, custodian, dataset, slowly())  # type: ignore[arg-type]
+            first = pool.submit(services.upload, custodian, dataset, slowly())
             try:
                 assert begun.wait(60)
                 services.wait_until(lambda: any(".incoming-" in name for name in services.stored(hospital.service)))

@@ -20,8 +20,6 @@ import httpx
 
 from tests import services
 
-SLOW = services.TABULAR | {"max_trajectories_per_unit": 10_000}  # eight seconds, whatever the data are
-
 
 def build(folder: Path, url: str | None) -> dict[str, Any]:
     """One of everything: trainings in every state, a derived policy, an adjusted budget, a retired dataset."""
@@ -29,7 +27,7 @@ def build(folder: Path, url: str | None) -> dict[str, Any]:
         custodian, analyst = service.key("custodian"), service.key("analyst")
         open_one = services.ready_dataset(custodian, rho="10", units=40)
         retired = services.ready_dataset(custodian, rho="1", units=20)
-        slow = services.new_dataset(custodian, schema=SLOW, rho="5")
+        slow = services.new_dataset(custodian, schema=services.SLOW, rho="5")
         assert services.upload(custodian, slow, services.csv(30)).status_code == 201
         for dataset in (open_one, retired, slow):
             services.grant(custodian, dataset, analyst, "8")
