@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from benchmarks import stays
+from benchmarks import scale, stays
 from fastapi.responses import Response
 
 from discretion import cli, database, datasets, errors, memory, requests, runs, settings
@@ -53,6 +53,13 @@ def said_by(*asked: str, settings: dict[str, str] | None = None) -> tuple[int, i
 
 
 class TestNeed:
+    @pytest.mark.parametrize("name", scale.PARAMETERS)
+    def test_does_not_grow_with_patients_once_there_are_many(self, name: str) -> None:
+        vector = name in (scale.POOLED, scale.BY_STEP, scale.REGRESSING)
+        schema, many = (scale.vector(16), 10**6) if vector else (scale.discrete(), 10**7)
+        some, more = (memory.need(scale.asked(name, schema, units)) for units in (many, 10 * many))
+        assert some == more
+
     @pytest.mark.parametrize("case", hungry.CASES)
     def test_a_learner_takes_no_more_than_that_and_not_much_less(self, case: str, tmp_path: Path) -> None:
         taken, said = measured(tmp_path, hungry.CASES[case][0], "learn", case)
