@@ -233,6 +233,25 @@ class TestDatasets:
         assert {key.split("/")[1] for key in s3_server.versions(bucket)} == {"set-2"}
         assert caplog.text == ""
 
+    def test_a_version_whose_deletion_failed_is_deleted_again(
+        self, s3_server: buckets.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bucket = s3_server.bucket("Enabled")
+        place = shelves.Shelf(buckets.store(s3_server, bucket, timedelta(0)), tmp_path / "work").place("set")
+        accept(place)
+        delete, failed = s3.Bucket.delete, set()
+
+        def fail_once(self: s3.Bucket, key: str, version: str | None = None, **more: bool) -> None:
+            if version is not None and (key, version) not in failed:
+                failed.add((key, version))
+                raise errors.StoreUnavailable("away for a moment")
+            delete(self, key, version, **more)
+
+        monkeypatch.setattr(s3.Bucket, "delete", fail_once)
+        datasets.retire(place)
+        assert failed
+        assert s3_server.versions(bucket) == set()
+
     def test_removing_a_file_leaves_no_version_and_spares_names_that_begin_alike(
         self, s3_server: buckets.Server, tmp_path: Path
     ) -> None:

@@ -39,6 +39,7 @@ End = Callable[[str, Callable[[], None]], None]  # forgets a broken upload and c
 _INCOMING, _RETIRED = "incoming", "retired"
 _PROBE: Final = ".probe-"
 _THREADS: Final = 8  # that delete objects
+_ROUNDS: Final = 3  # of deleting versions: one may fail, or two of a key at once keep each other from it
 _GONE: Final = "There is no dataset that can be read here; it was retired or never stored."
 _DELETED_IN_PART: Final = "The dataset could not be deleted whole; try again."
 _FORM: Final = "DISCRETION_STORE must be file:///path or s3://bucket/prefix?endpoint=https://host:port&region=name"
@@ -321,10 +322,13 @@ class Bucket:
                 return [found for found in self.bucket.versions(prefix) if wanted(found.key)]
             return []
 
-        with ThreadPoolExecutor(_THREADS) as pool:
-            for found in left():
-                pool.submit(self.bucket.delete, found.key, found.id)
-        return bool(left())
+        for _ in range(_ROUNDS):
+            with ThreadPoolExecutor(_THREADS) as pool:
+                for found in left():
+                    pool.submit(self.bucket.delete, found.key, found.id)
+            if not left():
+                return False
+        return True
 
     def sweep(self, broken: Broken, end: End) -> None:
         now = None
