@@ -14,7 +14,7 @@ CHECKED := $(foreach folder,service migrations tests benchmarks docs docker,$(if
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve docs docs-build test test-deployment bench evidence utility lint lock setup clean
+.PHONY: help demo serve docs docs-build test test-long test-deployment bench evidence utility lint lock setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -33,9 +33,12 @@ docs-build: $(VENV)/ready ## build the documentation in build/docs; a warning is
 
 # Three processes more than a small machine has cores: tests of services wait half of their time. tests/rota.py says who
 # runs what. Linear algebra has one thread in each of them: more would only wait for each other, and busily.
-test: export OPENBLAS_NUM_THREADS := 1
-test: lint ## lint, then run every test
-	$(BIN)/pytest -n 5 --dist loadscope
+test test-long: export OPENBLAS_NUM_THREADS := 1
+test: lint ## lint, then run the tests
+	$(BIN)/pytest -n 5 --dist loadscope -m "not long"
+
+test-long: $(VENV)/ready ## run the tests that take a minute or more each: peaks of memory, two hosts, pictures, a benchmark, backups under load
+	$(BIN)/pytest -n 3 --dist loadscope -m long
 
 # Under a name, port and secrets of its own, so that a deployment on this machine is left alone; in a reader's folder.
 test-deployment: export COMPOSE_PROJECT_NAME := discretion-test

@@ -211,6 +211,7 @@ def service_says(custodian: Any, dataset: str) -> float:
     return float(custodian.get(f"/v1/datasets/{dataset}/budget").json()["charged"])
 
 
+@pytest.mark.long
 class TestUnderLoad:
     def test_everything_comes_back_and_nothing_charged_is_forgotten(self, tmp_path, url, request):
         outside = tmp_path / "outside"

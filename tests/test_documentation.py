@@ -40,7 +40,7 @@ IN_CI = {
     "docs/utility.md": ["make utility SAMPLE=1", "make evidence SAMPLE=1"],  # minutes
 }
 # What sentences name and no block shows.
-OF_CI = ["make test-deployment"]
+OF_CI = ["make test-long", "make test-deployment"]
 OF_TEST = ["make setup", "make lint"]  # which `make test` begins with
 OF_TESTS = ["make serve", "make docs-build", "make docs", "make bench ONLY=noise", "make clean"]  # below: TestMake
 OF_NOBODY = ["make lock"]  # asks the package index; what it has written is what every run installs
@@ -420,6 +420,7 @@ class TestMake:
         with self.beside(folder, "docs", f"http://127.0.0.1:{port}/tutorial.html", DOCS_PORT=port) as said:
             assert "From a CSV file" in said
 
+    @pytest.mark.long
     def test_bench_measures_and_says_what_has_fallen_or_misses_its_goal(self, folder):
         """How fast it is, is nobody's business here."""
         before = (folder / "benchmarks" / "history.jsonl").read_text(encoding="utf-8").count("\n")

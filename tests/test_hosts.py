@@ -9,6 +9,8 @@ from benchmarks.evidence import cluster
 
 from tests import hosts
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _allowed() -> None:

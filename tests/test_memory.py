@@ -23,6 +23,8 @@ from tests.dying import Queue
 
 READER = Key("key_any", "any", "auditor", "", None)  # who sees everything
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def released(tmp_path: Path) -> Iterator[Queue]:

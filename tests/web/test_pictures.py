@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from docs.building import pictures
 from PIL import Image
 from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.long
 
 
 def seen(folder: Path) -> dict[str, tuple[int, int]]:
