@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from benchmarks.service import _postgres
 from discretion import cluster, datasets, memory, requests, sealing, settings, shelves, tables, uploads, worker
 from discretion.learning import learners, sums
 from discretion.learning.counts import RewardSums, VisitCounts
-from discretion.learning.curator import Concentrated, Curator, Summing
+from discretion.learning.curator import Curator, Summing
 from discretion.learning.schemas import Discrete, Schema
 from discretion.learning.trajectories import ENDED, Trajectories
 
@@ -96,11 +95,10 @@ def _timed(make: Summing, data: Trajectories) -> tuple[float, str]:
 
 def _trained(name: str, make: Summing, place: shelves.Place) -> float:
     """Seconds of a whole training, whose blocks stay in memory where its sums are made in process."""
-    parameters, rho, units = scale.PARAMETERS[name](SCHEMA), Fraction(1), datasets.units(place)
-    asked = requests.Asked(SCHEMA, None, units, learners.algorithm_of(parameters), Concentrated(rho), parameters)
+    asked = scale.asked(name, SCHEMA, datasets.units(place))
     began = time.perf_counter()
     data = datasets.load(place, SCHEMA, room=memory.room(asked))
-    learners.learn(Curator(data, rho, None, make), asked.privacy, parameters)
+    learners.learn(Curator(data, scale.RHO, None, make), asked.privacy, asked.parameters)
     return time.perf_counter() - began
 
 

@@ -28,7 +28,7 @@ from discretion.learning.schemas import Discrete, Schema, Vector
 
 UNITS, VECTOR_UNITS = 10**7, 10**6
 HORIZON, STATES, ACTIONS = 20, 716, 25
-_RHO = Fraction(1)
+RHO = Fraction(1)
 ROUNDS = 14  # of the pooled learner: as many products with the features
 _READING = "pyarrow reading the same columns once, and numpy.bincount"
 _PRODUCTS = "the bare BLAS products on the same floats, in memory"
@@ -71,7 +71,7 @@ def _columns(schema: Schema) -> Blocks:
 
 def asked(name: str, schema: Schema, units: int) -> requests.Asked:
     parameters = PARAMETERS[name](schema)
-    return requests.Asked(schema, None, units, learners.algorithm_of(parameters), Concentrated(_RHO), parameters)
+    return requests.Asked(schema, None, units, learners.algorithm_of(parameters), Concentrated(RHO), parameters)
 
 
 def _counting(folder: Path) -> Iterator[Row]:
@@ -125,8 +125,8 @@ def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
     data = datasets.load(place, schema, room=memory.room(wanted), whole=memory.keeps_blocks(wanted))
     if isinstance(parameters, evaluators.Parameters):
         judged = stays.judged(schema)
-        return lambda: evaluators.evaluate(Curator(data, _RHO), privacy, parameters, judged)
-    return lambda: learners.learn(Curator(data, _RHO), privacy, parameters)
+        return lambda: evaluators.evaluate(Curator(data, RHO), privacy, parameters, judged)
+    return lambda: learners.learn(Curator(data, RHO), privacy, parameters)
 
 
 def _read(folder: Path, schema: Schema) -> None:
