@@ -462,10 +462,10 @@ class TestClock:
                 # An hour after it was last used a session has ended, and a token that lasted five minutes as well;
                 # before it was issued, a token is not good yet.
                 for hours, expected in ((1, [200, 401, 401]), (0, [200, 200, 200]), (-1, [200, 200, 401])):
-                    clock.write_text(str(3600 * hours))
+                    put(clock, hours)
                     assert let_in() == expected
                     services.wait_until(lambda: is_kept(queue.row(training), hours))  # noqa: B023 (at once)
-                clock.write_text("0")
+                put(clock, 0)
                 assert services.ended(analyst, training)["state"] == "released"
             assert let_in() == [200, 200, 200]
             again = services.submit(analyst, dataset).json()
@@ -477,7 +477,7 @@ class TestClock:
 
 @contextlib.contextmanager
 def jumping_service(queue: dying.Queue, clock: Path, provider: providers.Provider) -> Iterator[services.Service]:
-    clock.write_text("0")
+    put(clock, 0)
     port = clusters.free_port()
     with jumping(queue, clock, "serve", port=port, workers=0, **provider.environment()) as process:
         service = services.Service(f"http://127.0.0.1:{port}", "", process, queue.folder, queue.url)
@@ -485,6 +485,13 @@ def jumping_service(queue: dying.Queue, clock: Path, provider: providers.Provide
         service.token = run(queue.folder, "keys", "create", "--role", "admin", url=queue.url).stdout.strip()
         yield service
         service.stop()
+
+
+def put(clock: Path, hours: int) -> None:
+    """At once: a process that asks meanwhile is told the old time or the new one."""
+    new = clock.with_suffix(".new")
+    new.write_text(str(3600 * hours))
+    new.replace(clock)
 
 
 def jumping(
