@@ -93,6 +93,14 @@ class TestFirstStart:
         assert said[1] == ""
         assert said[0].strip() not in (tmp_path / "log").read_text()
 
+    def test_waits_for_nothing_that_only_migrations_and_buckets_need(self, tmp_path: Path) -> None:
+        program = (
+            "import sys, discretion.worker, discretion.api.app; print({'alembic', 'httpx', 'rich'} & set(sys.modules))"
+        )
+        environment = services.environment(tmp_path)
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert done.stdout == "set()\n", done.stderr
+
 
 class TestSettings:
     @pytest.mark.parametrize(

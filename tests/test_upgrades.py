@@ -82,6 +82,11 @@ def revision(engine: sa.Engine) -> str | None:
         return database.revision(connection)
 
 
+class TestHead:
+    def test_is_the_newest_that_there_is(self):
+        assert database._HEAD == HEAD
+
+
 class TestDumps:
     def test_there_is_one_of_every_earlier_schema_for_both_databases(self):
         known = [script.revision for script in ScriptDirectory.from_config(database._scripts()).walk_revisions()]

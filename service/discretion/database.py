@@ -13,17 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 import discretion
 from discretion import errors
 
+# Alembic is imported by who migrates; every worker and command looks at the revision, and would start later for it.
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+_HEAD: Final = "0004"  # the newest of migrations/
 _BUSY_MILLISECONDS: Final = 30_000
 _CONNECT_SECONDS: Final = 10
 # As many as there may be are kept: connections beyond a pool's size are opened and closed at each request of a crowd.
@@ -151,7 +153,9 @@ def clock(connection: sa.Connection) -> datetime:
     return datetime.now(UTC)  # an embedded database's host is this one
 
 
-def _scripts(connection: sa.Connection | None = None) -> Config:
+def _scripts(connection: sa.Connection | None = None) -> "Config":
+    from alembic.config import Config
+
     packaged = Path(discretion.__file__).parent / "migrations"
     folder = packaged if packaged.exists() else Path(discretion.__file__).parents[2] / "migrations"
     config = Config()
@@ -170,24 +174,34 @@ class Step:
 
 def revision(connection: sa.Connection) -> str | None:
     """Of the schema; None where there is none yet."""
-    return MigrationContext.configure(connection).get_current_revision()
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
 
 
 def upgrade(connection: sa.Connection, target: str = "head") -> list[Step]:
     """Up to a revision that this program knows, in the caller's transaction: all of it or nothing."""
-    scripts = ScriptDirectory.from_config(_scripts())
+    from alembic import command
+
+    directory = _directory()
     current = revision(connection)
-    if current is not None and current not in _known(scripts):
+    if current is not None and current not in _known(directory):
         raise _newer()
-    if target != "head" and target not in _known(scripts):
+    if target != "head" and target not in _known(directory):
         raise errors.UnknownDatabase(f"There is no revision {target} here; it is of a newer version of this program.")
-    steps = [Step(script.revision, script.doc) for script in scripts.iterate_revisions(target, current or "base")]
+    steps = [Step(script.revision, script.doc) for script in directory.iterate_revisions(target, current or "base")]
     command.upgrade(_scripts(connection), target)
     return steps[::-1]
 
 
-def _known(scripts: ScriptDirectory) -> set[str]:
-    return {script.revision for script in scripts.walk_revisions()}
+def _directory() -> "ScriptDirectory":
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(_scripts())
+
+
+def _known(directory: "ScriptDirectory") -> set[str]:
+    return {script.revision for script in directory.walk_revisions()}
 
 
 def _newer() -> errors.UnknownDatabase:
@@ -204,9 +218,11 @@ def migrate(
     _reach(made)
     with made.begin() as connection:
         one_at_a_time(connection)
-        older = revision(connection) is not None
+        before = revision(connection)
+        if before == _HEAD:
+            return []
         steps = upgrade(connection)
-        if older and steps:
+        if before is not None:
             note(connection, steps[-1].revision)
         return steps
 
@@ -255,8 +271,7 @@ def check(made: sa.Engine) -> None:
             current = revision(connection)
     except sa.exc.DatabaseError as failure:
         raise unreachable(failure) from None
-    scripts = ScriptDirectory.from_config(_scripts())
-    if current is not None and current not in _known(scripts):
+    if current is not None and current != _HEAD and current not in _known(_directory()):
         raise _newer()
-    if current != scripts.get_current_head():
+    if current != _HEAD:
         raise errors.NotMigrated("The database has another version than this program; run `discretion migrate`.")

@@ -23,12 +23,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from discretion import errors, s3, scratch
+from discretion import errors, scratch
 from discretion.privacy import tokens
 from discretion.settings import Settings
+
+if TYPE_CHECKING:  # where there is no bucket, nobody waits for what speaks HTTP
+    from discretion import s3
 
 _log = logging.getLogger(__name__)
 
@@ -88,12 +91,14 @@ def opened(found: Settings) -> Store:
     if address.scheme == "file" and not address.netloc and address.path.startswith("/") and not address.query:
         return Folder(Path(unquote(address.path)))
     if address.scheme == "s3":
+        from discretion import s3
+
         bucket, prefix = _bucket(found)
         return Bucket(s3.Bucket(bucket), prefix, timedelta(seconds=10 * found.stall_seconds))
     raise errors.InvalidSetting(f"{_FORM}.")
 
 
-def _bucket(found: Settings) -> tuple[s3.Address, str]:
+def _bucket(found: Settings) -> tuple["s3.Address", str]:
     address = urlsplit(found.store or "")
     asked = parse_qsl(address.query, keep_blank_values=True)
     named = dict(asked)
@@ -118,6 +123,8 @@ def _bucket(found: Settings) -> tuple[s3.Address, str]:
     keys = (found.s3_access_key, found.s3_secret_key)
     if any(not key.isascii() or not key.isprintable() or " " in key for key in keys):
         raise errors.InvalidSetting("DISCRETION_S3_ACCESS_KEY and DISCRETION_S3_SECRET_KEY must be printable ASCII.")
+    from discretion import s3
+
     return s3.Address(where, address.netloc, region, *keys, found.s3_ca_file), f"{prefix}/" if prefix else ""
 
 
@@ -263,7 +270,7 @@ def _sync(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Bucket:
-    bucket: s3.Bucket
+    bucket: "s3.Bucket"
     prefix: str
     stale: timedelta  # nothing was added to what an upload has written for so long: it broke off
 
@@ -317,7 +324,7 @@ class Bucket:
     def _delete_versions(self, prefix: str, wanted: Callable[[str], bool]) -> bool:
         """Of the keys that are wanted; whether some stay that the store lists and does not delete for this service."""
 
-        def left() -> list[s3.Version]:
+        def left() -> list["s3.Version"]:
             with contextlib.suppress(errors.StoreRefuses):  # it has none, or does not say
                 return [found for found in self.bucket.versions(prefix) if wanted(found.key)]
             return []
@@ -385,7 +392,7 @@ class Bucket:
     def _key(self, name: str, file: str) -> str:
         return f"{self.prefix}{name}/{file}"
 
-    def _objects(self, name: str) -> list[s3.Object]:
+    def _objects(self, name: str) -> list["s3.Object"]:
         return list(self.bucket.list(self._key(name, "")))
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
@@ -25,8 +25,11 @@ from discretion import (
     shelves,
     signing,
 )
-from discretion.provider import Provider
+from discretion.oidc import Oidc
 from discretion.settings import Settings
+
+if TYPE_CHECKING:  # where there is none, nobody waits for what speaks HTTP
+    from discretion.provider import Provider
 
 _log = logging.getLogger(__name__)
 
@@ -168,13 +171,19 @@ class Derivations:
             self._places, self._left = self._places - places, self._left - wanted
 
 
+def _asked(found: Oidc) -> "Provider":
+    from discretion.provider import Provider
+
+    return Provider(found)
+
+
 class Service:
     def __init__(self, found: Settings, engine: sa.Engine) -> None:
         self.settings = found
         self.shelf = shelves.opened(found)
         self.engine = engine
         self.pace = Pace(found.requests_per_second)
-        self.provider = None if found.provider is None else Provider(found.provider)
+        self.provider = None if found.provider is None else _asked(found.provider)
         self.damaged = False
         self._published: str | None = None
         self.measured = Measured()
