@@ -34,6 +34,8 @@ docs-build: $(VENV)/ready ## build the documentation in build/docs; a warning is
 # Three processes more than a small machine has cores: tests of services wait half of their time. tests/rota.py says who
 # runs what. Linear algebra has one thread in each of them: more would only wait for each other, and busily.
 test test-long: export OPENBLAS_NUM_THREADS := 1
+# Compiled once: they start Python some thousand times.
+test test-long: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## lint, then run the tests
 	$(BIN)/pytest -n 5 --dist loadscope -m "not long"
 
