@@ -31,16 +31,17 @@ docs: docs-build ## build the documentation and show it on http://127.0.0.1:8001
 docs-build: $(VENV)/ready ## build the documentation in build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees docs build/docs
 
-# Three processes more than a small machine has cores: tests of services wait half of their time. tests/rota.py says who
-# runs what. Linear algebra has one thread in each of them: more would only wait for each other, and busily.
+# Two processes more than a small machine has cores: tests of services wait half of their time. tests/rota.py says who
+# runs what, and which of the trials on either database are long. Linear algebra has one thread in each of them: more would
+# only wait for each other, and busily.
 test test-long: export OPENBLAS_NUM_THREADS := 1
 # Compiled once: they start Python some thousand times.
 test test-long: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## lint, then run the tests
-	$(BIN)/pytest -n 5 --dist loadscope -m "not long"
+	$(BIN)/pytest -n 4 --dist loadscope -m "not long"
 
-test-long: $(VENV)/ready ## run the tests that take a minute or more each: peaks of memory, two hosts, pictures, a benchmark, backups under load
-	$(BIN)/pytest -n 3 --dist loadscope -m long
+test-long: $(VENV)/ready ## run the tests that keep a machine busy: trials on PostgreSQL, clusters and hosts that fail, pages' commands, every page's looks, memory
+	$(BIN)/pytest -n 4 --dist loadscope -m long
 
 # Under a name, port and secrets of its own, so that a deployment on this machine is left alone; in a reader's folder.
 test-deployment: export COMPOSE_PROJECT_NAME := discretion-test

@@ -17,8 +17,11 @@ from tests import buckets, rota, services
 MakeEngine = Callable[[], sa.Engine]
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses among them
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rota.turn)
+    for item in filter(rota.is_long, items):
+        item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(optionalhook=True)  # xdist's

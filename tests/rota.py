@@ -15,8 +15,9 @@ from xdist.workermanage import WorkerController
 
 _DATABASES: Final = ("sqlite", "", "postgresql")
 _DATABASE: Final = re.compile(rf"[\[-]({'|'.join(filter(None, _DATABASES))})[\]-]")
-# They start, kill and wait for programs of their own; the longest first, as measured.
-_LONG: Final = (
+# They start, kill and wait for programs of their own; the longest first, as measured. What these try on either database
+# `make test` tries on the embedded one, and `make test-long` on PostgreSQL.
+_TRIALS: Final = (
     "tests/test_documentation.py",
     "tests/test_hosts.py",
     "tests/test_cluster.py",
@@ -52,12 +53,16 @@ def _database(nodeid: str) -> str:
     return found[1] if found else ""
 
 
+def is_long(item: pytest.Item) -> bool:
+    return item.nodeid.partition("::")[0] in _TRIALS and _database(item.nodeid) == "postgresql"
+
+
 def turn(item: pytest.Item) -> tuple[int, int]:
     """The place of a test in the line, from those that begin it to those that begin at its other end."""
     file = item.nodeid.partition("::")[0]
     used = getattr(item, "fixturenames", ())
-    if file in _LONG:
-        return 0, _LONG.index(file)
+    if file in _TRIALS:
+        return 0, _TRIALS.index(file)
     if file.startswith("tests/web/"):
         return 1, 0
     if "service" in used or "unattended" in used:

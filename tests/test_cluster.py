@@ -243,6 +243,7 @@ class TestBeforeTheCharge:
         (told,) = [each for each in doctor.examine(found) if each.check == "cluster"]
         assert (told.state, told.words[:10]) == (doctor.OK, "2 machines")
 
+    @pytest.mark.long
     def test_machines_that_are_not_as_they_must_be(
         self, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -300,6 +301,7 @@ class TestBeforeTheCharge:
         (said,) = other.log.splitlines()  # once, however often it tries
         assert "DISCRETION_CLUSTER_CA_FILE" in said
 
+    @pytest.mark.long
     def test_a_store_that_a_machine_does_not_reach_is_found_without_any_dataset(
         self, places: dict[str, Any], tmp_path: Path
     ) -> None:
@@ -362,6 +364,7 @@ def trouble(kind: str, folder: Path, need: int) -> Trouble:
     return Trouble(f"has {needed - 1} MB and needs {needed};", machine={"training_megabytes": needed - 1})
 
 
+@pytest.mark.long
 class TestUncharged:
     """What a worker finds out about its cluster costs nothing, and the operator is told which it is."""
 
@@ -417,6 +420,7 @@ def left_waiting(queue: Queue) -> list[str]:
     return [line for line in queue.log.splitlines() if "A training is left waiting" in line]
 
 
+@pytest.mark.long
 class TestAfterTheCharge:
     def test_a_training_loses_a_machine_and_the_scheduler_and_is_what_it_would_have_been(
         self, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from docs.building import play, reference, sample, tables
+from docs.building import reference, sample, tables
 
 from discretion import certificates, settings
 from tests import providers, services, shown, walk
@@ -148,6 +148,7 @@ def provided(page: str, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 class TestPages:
+    @pytest.mark.long
     @pytest.mark.parametrize("page", [page for page in SHOWING if to_run(page)], ids=name)
     def test_what_is_shown_is_run_and_prints_what_is_shown(self, page, tmp_path):
         wanted, folder = to_run(page), tmp_path / "reader"
@@ -314,6 +315,7 @@ def _names(document: object) -> set[str]:
     return set().union(*map(_names, document)) if isinstance(document, list) else set()
 
 
+@pytest.mark.long
 class TestNotebook:
     def test_it_runs_and_prints_what_it_shows(self, tmp_path):
         """Cells that show what noise decides are tagged `noisy`; the others print the same in every run."""
@@ -321,7 +323,8 @@ class TestNotebook:
         command = [sys.executable, "-m", "docs.building.play", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 0, done.stderr
-        before, after = (json.loads(path.read_text(encoding="utf-8"))["cells"] for path in (play.NOTEBOOK, made))
+        pages = (DOCS / "notebook.ipynb", made)
+        before, after = (json.loads(page.read_text(encoding="utf-8"))["cells"] for page in pages)
         for cell, again in zip(before, after, strict=True):
             kinds = [[output["output_type"] for output in one.get("outputs", [])] for one in (cell, again)]
             assert kinds[0] == kinds[1]
@@ -404,6 +407,7 @@ class TestMake:
             assert json.loads(said)["status"] == "ready"
         assert "dk_" in (folder / "said").read_text(encoding="utf-8")
 
+    @pytest.mark.long
     def test_docs_are_built_without_a_warning_ask_nobody_for_anything_and_are_shown(self, folder):
         done = self.make(folder, "docs-build")
         assert done.returncode == 0, done.stderr

@@ -425,6 +425,7 @@ class TestUnreadableSecret:
             assert services.ended(analyst, training)["state"] == "released"
 
 
+@pytest.mark.long
 class TestClock:
     def test_a_clock_that_is_put_back_or_forward_costs_nothing(self, tmp_path, url):
         """Leases are compared as the database's times: however they jump, a training is charged and drawn once."""

@@ -13,6 +13,8 @@ from tests import clusters, services
 from tests.clusters import Cluster
 from tests.dying import Queue
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

@@ -193,6 +193,7 @@ def is_block(asked: bytes) -> bool:
     return asked.startswith(b"GET ") and b"/0000.parquet" in asked[:200]
 
 
+@pytest.mark.long
 class TestInTheMiddle:
     @pytest.mark.parametrize("mishap", ["the store is lost", "the service is killed"])
     def test_of_an_upload_nothing_stays_and_it_can_be_sent_again(

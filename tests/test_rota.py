@@ -64,7 +64,7 @@ class TestRota:
 class TestTurn:
     def test_whatever_is_named_exists(self):
         root = Path(__file__).parents[1]
-        assert [name for name in (*rota._LONG, *rota._SUMS) if not (root / name).exists()] == []
+        assert [name for name in (*rota._TRIALS, *rota._SUMS) if not (root / name).exists()] == []
 
     def test_what_waits_stands_before_what_computes(self):
         def place(nodeid: str, *used: str) -> tuple[int, int]:
@@ -83,3 +83,14 @@ class TestTurn:
         ]
         assert line == sorted(line)
         assert len(set(line)) == 7
+
+
+class TestIsLong:
+    def test_a_trial_on_either_database_is_long_on_the_one_that_is_not_embedded(self):
+        def is_long(nodeid: str) -> bool:
+            item: Any = SimpleNamespace(nodeid=nodeid)
+            return rota.is_long(item)
+
+        assert is_long("tests/test_crashes.py::TestKilledChild::test_it[postgresql]")
+        assert not is_long("tests/test_crashes.py::TestKilledChild::test_it[sqlite]")
+        assert not is_long("tests/test_ledger.py::TestRace::test_it[postgresql]")

@@ -41,6 +41,7 @@ def ward(service: Service) -> dict[str, str]:
     return {role: key["token"] for role, key in made.items()} | {"dataset": datasets[0]}
 
 
+@pytest.mark.long
 class TestEveryPage:
     @pytest.mark.parametrize("role", PAGES)
     def test_holds_the_longest_that_may_be_written(self, visit: Visits, ward: dict[str, str], role: str):

@@ -105,6 +105,7 @@ def looked_at(visitor: Visit, place: str) -> list[str]:
 
 
 class TestEveryPage:
+    @pytest.mark.long
     @pytest.mark.parametrize("role", PAGES)
     def test_can_be_read_by_everybody_on_every_screen(self, visit: Visits, hospital: Hospital, role: str):
         visitor = visit(viewport=WIDE, color_scheme="light").sign_in(hospital.of(role))
