@@ -60,7 +60,7 @@ CURVES: Final = (
     Curve("A", (2, 20, 200), lambda a: scale.vector(4, a), lambda a: 5_000, 1.0, _VECTOR),
     Curve("H", (5, 50, 500), lambda h: scale.discrete(horizon=h), lambda h: 20_000, 1.0, _DISCRETE),
     Curve("H", (5, 50, 500), lambda h: scale.vector(4, horizon=h), lambda h: 2_000, 1.0, _VECTOR),
-    Curve("d", (2, 20, 200), lambda d: scale.vector(d), lambda d: 5_000, 2.0, _VECTOR),
+    Curve("d", (10, 100, 1000), lambda d: scale.vector(d // 5 - 1), lambda d: 5_000, 2.0, _VECTOR),
 )
 
 
@@ -102,7 +102,7 @@ def draw(points: list[dict[str, Any]]) -> None:
         sizes, first = np.array(curve.sizes, dtype=float), min(point["seconds"][0] for point in mine)
         ideal = first * (sizes / sizes[0]) ** curve.most
         axis.loglog(sizes, ideal, ":", color="grey", label=f"exponent {curve.most:g}")
-        axis.set_xlabel("columns of a state" if curve.letter == "d" else curve.letter)
+        axis.set_xlabel("features" if curve.letter == "d" else curve.letter)
         axis.set_ylabel("seconds")
         axis.legend(fontsize=7, framealpha=0.5)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
