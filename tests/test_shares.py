@@ -1,6 +1,7 @@
 """Shares of a sum: the same integers for any partition, nothing raised, nothing secret told."""
 
 import pickle
+import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -115,6 +116,13 @@ class TestAdd:
 
     def test_what_cannot_be_read_is_a_number(self) -> None:
         assert shares.add(b"nonsense", (0,)) == shares.FAILED
+
+
+class TestVersions:
+    def test_another_kind_of_processor_is_another_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ours = shares.versions()  # before, because it is found once
+        monkeypatch.setattr(platform, "machine", lambda: "another")
+        assert dict(shares.versions.__wrapped__().items() - ours.items()) == {"processor": "another"}
 
 
 class TestForm:

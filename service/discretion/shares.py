@@ -90,8 +90,10 @@ def together(*parts: Made) -> Made:
 @functools.cache
 def versions() -> Versions:
     """What must be the same everywhere for the same integers to come out. Found once, because every share is compared,
-    and because what is installed later is not what runs."""
-    found = {"python": platform.python_version(), "discretion": discretion.__version__, "bytes": sys.byteorder}
+    and because what is installed later is not what runs. For another kind of processor numpy is another program, in
+    which a compiler may have made one rounding of a product and a sum."""
+    found = {"python": platform.python_version(), "discretion": discretion.__version__}
+    found |= {"processor": platform.machine(), "bytes": sys.byteorder}
     return found | {name: metadata.version(name) for name in _PACKAGES}
 
 
