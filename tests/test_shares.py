@@ -102,6 +102,8 @@ class TestAdd:
             (errors.StoreUnavailable(CANARY), shares.NO_STORE),
             (errors.InvalidSetting(CANARY), shares.NO_STORE),
             (MemoryError(CANARY), shares.NO_MEMORY),
+            (RuntimeError("can't start new thread"), shares.NO_MEMORY),
+            (RuntimeError(CANARY), shares.FAILED),
             (ValueError(CANARY), shares.FAILED),
             (KeyError(CANARY), shares.FAILED),
         ],

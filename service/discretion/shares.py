@@ -57,10 +57,8 @@ def add(packed: bytes, blocks: Sequence[int]) -> Made:
             return sums.partials(wanted.statistics, _read(wanted, blocks), threads=1)
     except (errors.StorageFailed, errors.InvalidSetting):
         return NO_STORE
-    except MemoryError:
-        return NO_MEMORY
-    except Exception:
-        return FAILED
+    except Exception as trouble:
+        return NO_MEMORY if errors.is_of_memory(trouble) else FAILED
 
 
 def _read(wanted: Wanted, blocks: Sequence[int]) -> Trajectories:
