@@ -1,8 +1,9 @@
 """One share of a sum, as a machine of the cluster makes it: some blocks in, integers out.
 
-What arrives is public: a dataset's name, its schema, which blocks, and the statistics with whatever was released
-before. What opens the data is not sent to anybody: store and master key are those of this machine's own settings, so a
-scheduler, or whoever reads what it passes on, cannot open a block.
+What arrives is no patient's value: a dataset's name, its schema, which blocks, and the statistics. These may hold what
+was made of numbers drawn before, noised and paid for, though nobody has received them yet. What opens the data is not
+sent to anybody: store and master key are those of this machine's own settings, so a scheduler, or whoever reads what it
+passes on, cannot open a block.
 
 Nothing is raised. Dask would write an exception, which may quote a record, to its log and send it on; what went wrong
 is one of a few numbers instead.
