@@ -1,6 +1,8 @@
 """How a training's process may end, and what the operator is told."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 import sqlalchemy as sa
@@ -39,11 +41,21 @@ class TestOf:
         assert endings.lasts(endings.of(kind(CANARY)))
         assert not endings.lasts(endings.of(errors.ClusterUnavailable(CANARY)))
 
-    def test_what_would_be_the_same_is_named_and_final(self) -> None:
-        ended = endings.of(MemoryError(CANARY))
+    @pytest.mark.parametrize("trouble", [MemoryError(CANARY), RuntimeError("can't start new thread")])
+    def test_what_would_be_the_same_is_named_and_final(self, trouble: Exception) -> None:
+        ended = endings.of(trouble)
         assert "too little memory here" in str(endings.words(ended))
         assert endings.is_final(ended)
         assert not endings.is_tried_again(ended)
+
+    def test_a_thread_that_finds_no_room_for_its_stack_is_want_of_memory(self) -> None:
+        """In the words that this Python has for it."""
+        lines = ["import resource, threading", "from discretion import endings, errors"]
+        lines += ["resource.setrlimit(resource.RLIMIT_DATA, (1, 1))"]
+        lines += ["try: threading.Thread(target=print).start()"]
+        lines += ["except RuntimeError as trouble: print(endings.words(endings.of(trouble)))"]
+        done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+        assert done.stdout == "there is too little memory here\n", done.stderr
 
     @pytest.mark.parametrize("kind", [ValueError, OSError, RuntimeError, errors.DrawInterrupted, errors.InvalidState])
     def test_everything_else_is_one_number_without_words(self, kind: type[Exception]) -> None:

@@ -34,6 +34,13 @@ processors.confine(processors.take(int(sys.argv[1]), Path(sys.argv[2])))
 print(json.dumps([sums.processors(), [each["num_threads"] for each in threadpoolctl.threadpool_info()]]))
 """
 
+# The program of a machine of a cluster, which ends at once because none is set, and how many threads BLAS has in it.
+MACHINE = """
+import json, threadpoolctl; from discretion import cli
+try: cli.app(["cluster", "work"])
+except SystemExit: print(json.dumps([each["num_threads"] for each in threadpoolctl.threadpool_info()]))
+"""
+
 
 @contextlib.contextmanager
 def holding(many: int, file: Path) -> Iterator[list[int]]:
@@ -80,6 +87,16 @@ class TestConfine:
         unconfined = os.environ | {"OPENBLAS_NUM_THREADS": str(len(OURS))}  # what it has unless it is told otherwise
         seen, threads = json.loads(subprocess.run(command, check=True, capture_output=True, env=unconfined).stdout)
         assert seen == 1
+        assert threads
+        assert set(threads) == {1}
+
+
+class TestMachines:
+    @several
+    def test_of_a_cluster_have_one_thread_for_blas_since_there_is_one_for_each_processor(self, tmp_path: Path) -> None:
+        environment = services.environment(tmp_path) | {"OPENBLAS_NUM_THREADS": str(len(OURS))}
+        command = [sys.executable, "-c", MACHINE]
+        threads = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
         assert threads
         assert set(threads) == {1}
 

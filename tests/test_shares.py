@@ -1,6 +1,7 @@
 """Shares of a sum: the same integers for any partition, nothing raised, nothing secret told."""
 
 import pickle
+import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discretion import errors, settings, shares
+from discretion import datasets, errors, settings, shares
 from discretion.learning import counts, evaluators, features, learners, sums, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.schemas import Discrete, IntArray, Schema, Vector
 from discretion.learning.trajectories import Trajectories
-from tests import certified, services, worlds
+from tests import certified, services, uploading, worlds
 from tests.learning import test_journal
 from tests.learning.test_journal import RHO
 
@@ -101,6 +102,8 @@ class TestAdd:
             (errors.StoreUnavailable(CANARY), shares.NO_STORE),
             (errors.InvalidSetting(CANARY), shares.NO_STORE),
             (MemoryError(CANARY), shares.NO_MEMORY),
+            (RuntimeError("can't start new thread"), shares.NO_MEMORY),
+            (RuntimeError(CANARY), shares.FAILED),
             (ValueError(CANARY), shares.FAILED),
             (KeyError(CANARY), shares.FAILED),
         ],
@@ -115,6 +118,26 @@ class TestAdd:
 
     def test_what_cannot_be_read_is_a_number(self) -> None:
         assert shares.add(b"nonsense", (0,)) == shares.FAILED
+
+
+class TestVersions:
+    def test_another_kind_of_processor_is_another_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ours = shares.versions()  # before, because it is found once
+        monkeypatch.setattr(platform, "machine", lambda: "another")
+        assert dict(shares.versions.__wrapped__().items() - ours.items()) == {"processor": "another"}
+
+
+class TestWhyNot:
+    def test_a_dataset_that_lacks_a_file_is_said_before_anything_is_charged(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        place = uploading.place(tmp_path / "set")
+        rows = uploading.written(uploading.some_rows(9), uploading.CSV)
+        datasets.accept([rows], uploading.CSV, uploading.SCHEMA, place)
+        monkeypatch.setattr(shares, "_shelf", lambda: place.shelf)
+        assert shares.why_not("set") is None
+        (tmp_path / "set" / "0000.parquet").unlink()
+        assert "files of the dataset are missing from the store" in str(shares.why_not("set"))
 
 
 class TestForm:

@@ -132,6 +132,23 @@ class TestDatasets:
         assert same(units(place), expected(some_rows(9)))
         assert list(shelf.work.iterdir()) == []
 
+    def test_one_that_lacks_a_file_is_refused_by_one_look_at_the_list(
+        self, shelf: shelves.Shelf, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(datasets, "_spans", lambda count, schema: [(0, 4), (4, 8), (8, 9)])
+        place, asked, ask = shelf.place("set"), list[bool](), s3.Bucket._ask
+        accept(place)
+        shelf.store.remove("set", "0001.parquet")
+
+        def counted(bucket: s3.Bucket, *given: str, **more: Any) -> Any:
+            asked.append(more["once"])  # who waits would rather be refused soon
+            return ask(bucket, *given, **more)
+
+        monkeypatch.setattr(s3.Bucket, "_ask", counted)
+        with pytest.raises(errors.NotStored, match=r"^1 of 3 files of .* missing .* 0001\.parquet first; restore"):
+            datasets.units(place)
+        assert asked == ([True] * 2 if isinstance(shelf.store, stores.Bucket) else [])
+
     def test_folder_and_bucket_hold_the_same_bytes(
         self, s3_server: buckets.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

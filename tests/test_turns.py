@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from discretion import blocks, database, errors, memory, requests, runs, settings, tables, uploads
+from discretion.learning import counts
 from discretion.learning.schemas import Discrete, Schema, Vector
 from tests import services
 from tests.dying import Queue
@@ -177,6 +178,22 @@ class TestMemory:
     def test_fewer_processors_never_need_more(self, states: int, units: int) -> None:
         needs = [memory.need(asked(states, units), many) for many in (1, 2, 3, 8, 64)]
         assert needs == sorted(needs)
+
+    def test_every_threads_stack_counts_also_of_those_that_make_a_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def needs() -> list[int]:
+            found = asked(716, 10**7)
+            return [memory.need(found, 1, most=0), memory.need(found, 64, most=0), memory.summing(found)]
+
+        with_them = needs()
+        monkeypatch.setattr(memory, "_STACK", 0)
+        megabytes = [(one - other) // memory.MEGABYTE for one, other in zip(with_them, needs(), strict=True)]
+        assert megabytes == [8 * counts.MAKERS, 8 * 63, 8 * counts.MAKERS]
+
+    def test_so_do_those_of_whoever_denoises_a_table(self) -> None:
+        request = {"algorithm": "dp-apvi", "privacy": {"rho": "10"}, "parameters": {"dynamics": "stationary"}}
+        found = requests.of(Schema(20, Discrete(716), 25), None, 20_000, request)  # in one block
+        more = memory.need(found, 8, most=0) - memory.need(found, 1, most=0)
+        assert more == (8 - counts.MAKERS) * 8 * memory.MEGABYTE
 
     def test_what_does_not_fit_is_refused_with_the_figure(self, tmp_path: Path) -> None:
         found = settings.read(services.environment(tmp_path, training_megabytes=1000))

@@ -98,7 +98,7 @@ class TestSilence:
         damages = [
             lambda folder: (folder / "0000.parquet").write_text(CANARY),
             lambda folder: os.truncate(folder / "0000.parquet", 100),
-            lambda folder: (folder / "0000.parquet").unlink(),
+            lambda folder: ((folder / "0000.parquet").unlink(), (folder / "0000.parquet").mkdir()),
             columns,
         ]
         spoilt = []
@@ -114,7 +114,7 @@ class TestSilence:
             queue.check_charged_once(training)
             assert queue.rows(tables.releases, training) == []
         assert all(f"Training {training} failed." in queue.log for training in spoilt)
-        # A file that is not there is the store's fault, and may be there the next time; what is in one is nobody's.
+        # A file that cannot be had is the store's fault, and may be there the next time; what is in one is nobody's.
         tries = [queue.log.count(f"Training {training} breaks off because the store") for training in spoilt]
         assert tries == [0, 0, 10, 0]
         assert [line for line in queue.log.splitlines() if not LINE.fullmatch(line)] == []
@@ -125,6 +125,7 @@ class TestSilence:
         damages = [
             lambda folder: (folder / "manifest.json").write_text(f'{{"{CANARY}": '),
             lambda folder: (folder / "manifest.json").write_text(f'{{"{CANARY}": 1}}'),
+            lambda folder: (folder / "0000.parquet").unlink(),
             lambda folder: folder.rename(folder.with_name("elsewhere")),
         ]
         waiting = []
@@ -144,6 +145,7 @@ class TestSilence:
         said = [line for line in queue.log.splitlines() if not LINE.fullmatch(line)]
         assert said
         assert all(" ERROR discretion.worker: A training is left waiting: " in line for line in said)
+        assert "1 of 1 files of the dataset are missing from the store, 0000.parquet first" in queue.log
         assert CANARY not in queue.log
         assert queue.exits == {0}
 

@@ -28,6 +28,9 @@ _ROOMS: Final = {
 # What Arrow's allocator reads when it is loaded: the memory of trainings, and of machines of a cluster, is fenced by
 # what they reserve, and of a gigabyte that nobody uses yet nothing shall count.
 _RESERVED: Final = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
+# What BLAS reads when it is loaded: a machine of a cluster has one thread, because a host has one for each processor.
+# Told later, BLAS would have its threads already, and their stacks.
+_ALONE: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _HOMES: Final = {command: room for room, commands in _ROOMS.items() for command in commands}
 
 
@@ -40,6 +43,8 @@ class _Rooms(typer.core.TyperGroup):
             return None
         if cmd_name in ("work", "cluster"):
             os.environ.update(_RESERVED)
+        if cmd_name == "cluster":
+            os.environ.update(_ALONE)
         room = importlib.import_module(f"discretion.commands.{_HOMES[cmd_name]}")
         return typer.main.get_group(room.app).commands[cmd_name]
 

@@ -119,8 +119,11 @@ def _write(draft: stores.Draft, rough: Scratch, units: int, schema: Schema, plac
 
 
 def units(place: Place) -> int:
-    """Refused if this machine cannot read the dataset: it is away, or under a key that is not here."""
-    return shelves.manifest(place, once=True).units
+    """Refused if this machine cannot read the dataset: it is away, or lacks files, or is under a key that is not here.
+    The store is asked twice, however many files there are: a charge waits for the answer."""
+    found = shelves.manifest(place, once=True)
+    found.check_whole(place)
+    return found.units
 
 
 def blocks(place: Place) -> int:

@@ -48,12 +48,13 @@ _NUMBERS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.ClusterRefused, _REFUSED),
     (errors.ClusterUnavailable, _NO_CLUSTER),
     (errors.ClusterUnfit, _OTHER_CLUSTER),
-    (MemoryError, _NO_MEMORY),
 )
 
 
 def of(trouble: BaseException) -> int:
     """Its text may quote a record, so nobody hears it."""
+    if errors.is_of_memory(trouble):
+        return _NO_MEMORY
     return next((number for kind, number in _NUMBERS if isinstance(trouble, kind)), FAILED)
 
 

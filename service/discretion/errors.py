@@ -330,3 +330,8 @@ class LedgerDamaged(Exception):
 
 class RandomnessFailure(Exception):
     """The operating system's random source did not deliver: nothing may be released."""
+
+
+def is_of_memory(trouble: BaseException) -> bool:
+    """Whether there was too little memory, also for the stack of a thread, which Python says in other words."""
+    return isinstance(trouble, MemoryError) or trouble.args == ("can't start new thread",)

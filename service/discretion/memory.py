@@ -18,7 +18,19 @@ from typing import Final
 import numpy as np
 
 from discretion import blocks, datasets, errors, requests, shares
-from discretion.learning import apvi, apvi_stationary, fqe, outcomes, pae, sums, vapvi, vapvi_stationary, walks
+from discretion.learning import (
+    apvi,
+    apvi_stationary,
+    counts,
+    fqe,
+    kernels,
+    outcomes,
+    pae,
+    sums,
+    vapvi,
+    vapvi_stationary,
+    walks,
+)
 from discretion.learning import features as maps
 from discretion.learning.schemas import Discrete
 from discretion.privacy import events
@@ -27,6 +39,7 @@ from discretion.settings import Settings
 
 MEGABYTE: Final = 2**20
 PROGRAM: Final = 256 * MEGABYTE  # interpreter, numpy, Arrow, a connection
+_STACK: Final = 8 * MEGABYTE  # of a thread, as glibc reserves it and a fence counts it
 _BLOCK: Final = 5  # times the bytes of a block's records: as stored, as columns, padded, by step
 _FEATURES: Final = 4  # floats of a record for each feature
 _COPIES: Final = 3  # of a table: its sum, the noise or what was drawn, what is made of it
@@ -79,7 +92,7 @@ def _apart(asked: Asked, processors: int | None) -> int:
     records = asked.units * asked.schema.per_unit * asked.schema.horizon
     threads = min(processors or sums.processors(), -(-records // rows))
     learning = _regressing(asked, threads) if _by_step(asked) else _learning(asked, asked.mechanisms)
-    return _reading(asked, threads) + learning + _written(asked)
+    return _reading(asked, threads) + _stacks(asked, threads, processors) + learning + _written(asked)
 
 
 def _written(asked: Asked) -> int:
@@ -127,7 +140,7 @@ def summing(asked: Asked) -> int:
     if isinstance(features, maps.Table):  # counts of each state and action are sent back, sums are made of them here
         tables = 8 * _STATISTICS * features.states * features.actions
     sent = _SENT * 8 * _numbers_of(features) if isinstance(features, maps.Table) else 0
-    return _reading(asked, 1) + sent + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+    return _reading(asked, 1) + _stacks(asked, 1) + sent + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
 
 
 def _size(asked: Asked, event: events.Event) -> int:
@@ -146,6 +159,18 @@ def deriving(asked: Asked) -> int:
     summed = [event for event in asked.mechanisms if isinstance(asked.parameters, apvi.Parameters)]
     spared = math.floor(8 * _SUMMED * sum(_entries(asked, event) for event in summed if _is_drawn(asked, event)))
     return _learning(asked, asked.mechanisms) - spared + _written(asked)
+
+
+def _stacks(asked: Asked, threads: int, processors: int | None = None) -> int:
+    """Of the threads that there are at once beside the first: those that read and add, or those that make a table or
+    what becomes of it. Others get the stacks of those that ended."""
+    tables, others = [event for event in asked.mechanisms if _is_drawn(asked, event)], threads - 1
+    if tables:
+        others = max(others, counts.MAKERS)
+    if isinstance(asked.parameters, apvi_stationary.Parameters):
+        pieces = -(-sum(_entries(asked, event) for event in tables) // kernels.CELLS)
+        others = max(others, min(processors or sums.processors(), pieces))
+    return _STACK * others
 
 
 def _features(asked: Asked) -> maps.FeatureMap | None:

@@ -80,10 +80,10 @@ class Bucket:
         """Also if it is not there. Without a version, a bucket that keeps them only hides what it has."""
         self._ask("DELETE", key, query={} if version is None else {"versionId": version}, once=once)
 
-    def list(self, prefix: str) -> Iterator[Object]:
+    def list(self, prefix: str, *, once: bool = False) -> Iterator[Object]:
         asked = {"list-type": "2", "max-keys": str(_PAGE), "prefix": prefix}
         while True:
-            found, following = _listed(self._ask("GET", "", query=asked)[0], prefix)
+            found, following = _listed(self._ask("GET", "", query=asked, once=once)[0], prefix)
             yield from found
             if not following:
                 return

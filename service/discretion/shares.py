@@ -1,8 +1,9 @@
 """One share of a sum, as a machine of the cluster makes it: some blocks in, integers out.
 
-What arrives is public: a dataset's name, its schema, which blocks, and the statistics with whatever was released
-before. What opens the data is not sent to anybody: store and master key are those of this machine's own settings, so a
-scheduler, or whoever reads what it passes on, cannot open a block.
+What arrives is no patient's value: a dataset's name, its schema, which blocks, and the statistics. These may hold what
+was made of numbers drawn before, noised and paid for, though nobody has received them yet. What opens the data is not
+sent to anybody: store and master key are those of this machine's own settings, so a scheduler, or whoever reads what it
+passes on, cannot open a block.
 
 Nothing is raised. Dask would write an exception, which may quote a record, to its log and send it on; what went wrong
 is one of a few numbers instead.
@@ -57,10 +58,8 @@ def add(packed: bytes, blocks: Sequence[int]) -> Made:
             return sums.partials(wanted.statistics, _read(wanted, blocks), threads=1)
     except (errors.StorageFailed, errors.InvalidSetting):
         return NO_STORE
-    except MemoryError:
-        return NO_MEMORY
-    except Exception:
-        return FAILED
+    except Exception as trouble:
+        return NO_MEMORY if errors.is_of_memory(trouble) else FAILED
 
 
 def _read(wanted: Wanted, blocks: Sequence[int]) -> Trajectories:
@@ -90,8 +89,10 @@ def together(*parts: Made) -> Made:
 @functools.cache
 def versions() -> Versions:
     """What must be the same everywhere for the same integers to come out. Found once, because every share is compared,
-    and because what is installed later is not what runs."""
-    found = {"python": platform.python_version(), "discretion": discretion.__version__, "bytes": sys.byteorder}
+    and because what is installed later is not what runs. For another kind of processor numpy is another program, in
+    which a compiler may have made one rounding of a product and a sum."""
+    found = {"python": platform.python_version(), "discretion": discretion.__version__}
+    found |= {"processor": platform.machine(), "bytes": sys.byteorder}
     return found | {name: metadata.version(name) for name in _PACKAGES}
 
 

@@ -90,6 +90,16 @@ class Manifest:
             content = sealing.seal(self.key, content, _about(place, index))
         return self._file(index), content
 
+    def check_whole(self, place: Place) -> None:
+        """Refuse if the store does not list every file; none is opened."""
+        files = {self._file(index) for index in range(len(self.spans))}
+        missing = files.difference(place.shelf.store.files(place.name, once=True))
+        if missing:
+            raise errors.NotStored(
+                f"{len(missing)} of {len(files)} files of the dataset are missing from the store, {min(missing)} "
+                "first; restore them from a backup."
+            )
+
     def read(self, place: Place, index: int) -> bytes:
         content = place.shelf.store.read(place.name, self._file(index))
         return content if self.key is None else sealing.unseal(self.key, content, _about(place, index))

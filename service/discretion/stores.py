@@ -64,7 +64,7 @@ class Store(Protocol):
     def replace(self, name: str, file: str, content: Content) -> None:
         """One file of a dataset that is there, by another or for the first time; it changes whole."""
 
-    def files(self, name: str) -> list[str]: ...
+    def files(self, name: str, *, once: bool = False) -> list[str]: ...
     def is_empty(self) -> bool: ...
     def remove(self, name: str, file: str) -> None: ...
     def delete(self, name: str) -> None:
@@ -168,7 +168,7 @@ class Folder:
             beside.unlink(missing_ok=True)
             raise errors.StorageFailed("A file of a dataset could not be written.") from failure
 
-    def files(self, name: str) -> list[str]:
+    def files(self, name: str, *, once: bool = False) -> list[str]:
         try:
             return sorted(path.name for path in (self.root / name).iterdir())
         except OSError as failure:
@@ -291,8 +291,9 @@ class Bucket:
     def replace(self, name: str, file: str, content: Content) -> None:
         self.bucket.put(self._key(name, file), bytes(content))
 
-    def files(self, name: str) -> list[str]:
-        return sorted(found.key.removeprefix(self._key(name, "")) for found in self._objects(name))
+    def files(self, name: str, *, once: bool = False) -> list[str]:
+        within = self._key(name, "")
+        return sorted(found.key.removeprefix(within) for found in self.bucket.list(within, once=once))
 
     def is_empty(self) -> bool:
         return next(iter(self.bucket.list(self.prefix)), None) is None

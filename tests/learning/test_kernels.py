@@ -94,7 +94,7 @@ class TestModel:
     def test_the_cells_denoised_at_once_change_nothing(self, monkeypatch: Any) -> None:
         _, release = noised(0, alike=True)
         whole = kernels.model(release, 2.0)
-        monkeypatch.setattr(kernels, "_CELLS", 100)
+        monkeypatch.setattr(kernels, "CELLS", 100)
         parts = kernels.model(release, 2.0)
         np.testing.assert_allclose(parts.kernel, whole.kernel, rtol=1e-5, atol=1e-7)
 

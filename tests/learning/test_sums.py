@@ -3,13 +3,14 @@
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from discretion.learning import clipped, denoising, sums, trajectories, walks
+from discretion.learning import clipped, counts, denoising, sums, trajectories, walks
 from discretion.learning.schemas import Discrete, IntArray
 from discretion.learning.trajectories import Block, Bounded, Stored, Trajectories
 from tests.learning import test_clipped, test_pooled, test_sensitivity, vector_units
@@ -186,6 +187,22 @@ class TestTotals:
 
         with pytest.raises(OSError, match="gone"):
             sums.partials(asked, replace(many, blocks=Gone([])), 2)
+
+
+class TestTables:
+    def test_few_threads_make_one_however_many_processors_there_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each takes a stack of what a fence leaves."""
+        asked: list[int] = []
+
+        def pool(threads: int) -> ThreadPoolExecutor:
+            asked.append(threads)
+            return ThreadPoolExecutor(threads)
+
+        monkeypatch.setattr(sums, "processors", lambda: 64)
+        monkeypatch.setattr(counts, "ThreadPoolExecutor", pool)
+        table = counts.TransitionCounts(schema_of(Discrete(STATES))).partial()
+        assert asked == [4]
+        assert not table.any()
 
 
 class TestSilence:

@@ -33,6 +33,7 @@ from discretion.privacy import events
 Dynamics = Literal["per_step", "stationary"]
 
 
+MAKERS: Final = 4  # threads that make a table's pages: each has a stack, within what a fence leaves
 _TURN: Final = threading.Lock()  # of whoever adds to a table that threads share
 
 
@@ -44,9 +45,9 @@ def add_at(table: IntArray, keys: IntArray, values: IntArray | int) -> None:
 
 
 def _zeros(shape: tuple[int, int], kind: type[np.signedinteger[Any]]) -> IntArray:
-    """Of a table that may be most of the memory: its pages are made by all processors now, and not by whoever first
+    """Of a table that may be most of the memory: its pages are made by some processors now, and not by whoever first
     adds to each, while all others wait."""
-    table, many = np.empty(shape, kind), sums.processors()
+    table, many = np.empty(shape, kind), min(sums.processors(), MAKERS)
     with ThreadPoolExecutor(many) as pool:
         list(pool.map(lambda part: part.fill(0), np.array_split(table, many)))
     return cast(IntArray, table)

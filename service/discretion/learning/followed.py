@@ -297,8 +297,9 @@ class UnitSizes(Summed):
         share = ONE // (self.schema.horizon * self.schema.per_unit)
         partial[0] += int(followed.sum()) * share
         partial[1] += len(followed) * share
-        for index, power in ((2, 2), (3, 4)):
-            partial[index] += int(np.trunc(np.minimum(seen.rewards**power, 1.0) * share).sum())
+        square = seen.rewards * seen.rewards
+        for index, power in ((2, square), (3, square * square)):  # not `**`: no library rounds it correctly
+            partial[index] += int(np.trunc(np.minimum(power, 1.0) * share).sum())
         partial[4:] += int(seen.starts.sum()) * (ONE // self.schema.per_unit)
 
 

@@ -15,6 +15,7 @@ semidefinite, so ⟨X, Y⟩ ≥ 0, and ‖X‖_F ≤ tr X ≤ 1 + ¼: ‖X − Y
 summed: X is a sum of outer products of integer vectors, and truncation only shortens them.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -84,12 +85,12 @@ class Released:
 
     @classmethod
     def of(cls, values: FloatArray, scale: Fraction) -> "Released":
-        return cls(values[:-1, :-1], values[:-1, -1], float(scale) ** 0.5)
+        return cls(values[:-1, :-1], values[:-1, -1], math.sqrt(scale))
 
     @property
     def noise(self) -> float:
         """About the norm of the noise of the matrix."""
-        return 2.0 * len(self.moment) ** 0.5 * self.deviation
+        return 2.0 * math.sqrt(len(self.moment)) * self.deviation
 
     def value(self, schema: Schema, one: FloatArray, lift: float) -> StateValue:
         """g: the mean outcome, and a ridge regression of what differs from it; ψᵀone is nearly 1. A mean of so few that

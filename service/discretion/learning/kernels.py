@@ -21,7 +21,7 @@ from discretion.privacy import events
 
 _LIKELY: Final = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # shares of a successor after other actions, grouped
 _SMALLEST: Final = (1e-3, 0.02)  # where the levels of shares begin: half the noise of a usual row, within these
-_CELLS: Final = 2**18  # denoised at once
+CELLS: Final = 2**18  # denoised at once
 _PER_VISIT: Final = 20  # a row needs a visit for so many states,
 _FEWEST: Final = 40.0  # and no more than these
 _FALSE: Final = 0.1  # of the trusted rows, at most, may be expected to owe it to noise
@@ -192,7 +192,7 @@ def _likely(table: _Rows, levels: FloatArray) -> Groups:  # (R·(S+1),)
 
 def _each(work: Callable[[IntArray], None], size: int, columns: int) -> None:
     """All cells, some whole rows at a time, by all processors; each piece of work writes to rows of its own."""
-    step = max(1, _CELLS // columns) * columns
+    step = max(1, CELLS // columns) * columns
     starts = range(0, size, step)
     with ThreadPoolExecutor(sums.processors()) as pool:
         list(pool.map(lambda start: work(np.arange(start, min(start + step, size))), starts))

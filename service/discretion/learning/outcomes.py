@@ -12,11 +12,11 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from discretion.learning import counts, followed, horizon
+from discretion.learning import counts, followed, horizon, sums
 from discretion.learning.schemas import BoolArray, FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Bounded
 
-EDGES: Final = 2.0 ** (np.arange(-16, 29) / 2)  # of the histogram of scores, in rewards' widths
+EDGES: Final = sums.geometric(-8, 14, 2)  # of the histogram of scores, in rewards' widths
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +164,13 @@ def whole(values: FloatArray, most: float) -> FloatArray:
     np.trunc(found, out=found)
     np.copyto(found, 0.0, where=np.isnan(found))
     return found
+
+
+def geometric(first: int, last: int, per_octave: Literal[2, 4]) -> FloatArray:
+    """2^first … 2^last, so many in each octave: edges of histograms that count records. By roots of integers, rounded
+    once and correctly: no library's `pow` promises the same last bit on every processor."""
+    quarters = range(4 * first, 4 * last + 1, 4 // per_octave)
+    return np.array([math.ldexp(math.isqrt(math.isqrt(1 << (256 + k % 4))), k // 4 - 64) for k in quarters])
 
 
 def shortened(entries: FloatArray, owners: IntArray, one: int) -> FloatArray:  # (E,) or (E, p), integers

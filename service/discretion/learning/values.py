@@ -123,5 +123,5 @@ class LinearDeviation:
         rows = np.arange(len(psi))
         square = _products(self.square, psi)[actions, rows]
         mean = _products(self.mean, psi)[actions, rows]
-        variance = np.clip(square, 0.0, self.ceiling**2) - np.clip(mean, 0.0, self.ceiling) ** 2
+        variance = np.clip(square, 0.0, self.ceiling * self.ceiling) - np.clip(mean, 0.0, self.ceiling) ** 2
         return np.sqrt(np.maximum(1.0, variance))

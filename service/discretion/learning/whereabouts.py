@@ -123,7 +123,7 @@ def _end(column: FloatArray, deviation: float, units: int) -> int:
     found = 0
     for exponent in range(many.bit_length()):
         summed = before[np.minimum(start + 2**exponent, many)] - before[:-1]
-        stands = summed > max(_STANDS_OUT * deviation * 2 ** (exponent / 2), _SELDOM * units)
+        stands = summed > max(_STANDS_OUT * deviation * math.sqrt(2**exponent), _SELDOM * units)
         found = max(found, int(np.flatnonzero(stands).max(initial=-1)) + 1)
     return found
 
