@@ -3,6 +3,7 @@
 import contextlib
 import re
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from discretion import (
     cluster,
     datasets,
     doctor,
+    endings,
     errors,
     machines,
     memory,
@@ -31,7 +33,7 @@ from discretion import (
     shelves,
     tables,
 )
-from discretion.learning import learners, sums
+from discretion.learning import documents, learners, sums
 from discretion.learning.counts import VisitCounts
 from discretion.learning.curator import Curator
 from discretion.learning.trajectories import Trajectories
@@ -138,6 +140,59 @@ def requests_of(queue: Queue, dataset: str) -> Any:
 
 def learn(curator: Curator, asked: Any) -> None:
     learners.learn(curator, asked.privacy, asked.parameters)
+
+
+class TestBetweenSums:
+    """The scheduler is lost while nothing is asked of it, and the next sum finds out."""
+
+    @pytest.fixture
+    def made(self, places: dict[str, Any], tmp_path: Path) -> Iterator[Cluster]:
+        with clusters.cluster(tmp_path / "cluster", 0, **places) as made:
+            yield made
+
+    @pytest.fixture
+    def asking(self, made: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[cluster.Engine]:
+        for owner, name in ((machines, "PATIENCE"), (cluster, "_AWAY")):
+            monkeypatch.setattr(owner, name, 2.0)
+        queue = queue_of(tmp_path / "queue", made.settings, monkeypatch)
+        with cluster.engine(queue.found, folder_of(queue, queue.dataset())) as engine:
+            yield engine
+        queue.close()
+
+    def test_a_scheduler_that_was_away_until_dask_gave_it_up_does_not_answer(
+        self, made: Cluster, asking: cluster.Engine
+    ) -> None:
+        clusters.kill(made.running[0])
+        services.wait_until(lambda: asking.client.status == "closed", 60)
+        self.check_unavailable(asking)
+
+    def test_one_that_hangs_does_not_either(self, made: Cluster, asking: cluster.Engine) -> None:
+        with self.hanging(made.running[0]):
+            self.check_unavailable(asking)
+
+    def test_nor_does_it_say_whether_machines_reach_each_other(self, made: Cluster, asking: cluster.Engine) -> None:
+        assert not cluster._are_apart(asking.client)
+        with self.hanging(made.running[0]):
+            assert cluster._are_apart(asking.client)
+
+    def check_unavailable(self, asking: cluster.Engine) -> None:
+        schema, _ = documents.schema_of(services.TABULAR)
+        with pytest.raises(errors.ClusterUnavailable) as refused:
+            asking.totals([VisitCounts(schema)], Trajectories(schema, 1, ()))
+        assert "the cluster does not answer" in str(endings.words(endings.of(refused.value)))
+
+    @contextlib.contextmanager
+    def hanging(self, scheduler: Any) -> Iterator[None]:
+        """Until the block ends; but for a while only, so that whoever would wait for ever is found out."""
+        scheduler.send_signal(signal.SIGSTOP)
+        later = threading.Timer(20, scheduler.send_signal, [signal.SIGCONT])
+        later.start()
+        try:
+            yield
+            assert later.is_alive(), "it was waited for"
+        finally:
+            later.cancel()
+            scheduler.send_signal(signal.SIGCONT)
 
 
 class Sum:

@@ -36,7 +36,7 @@ from discretion.learning.trajectories import Trajectories
 from discretion.privacy import tokens
 from discretion.settings import Cluster, Settings
 
-_AWAY: Final = 60.0  # seconds that a training, which is charged, waits for a scheduler that is away
+_AWAY: Final = 60.0  # seconds that a training, which is charged, waits for a scheduler that is away or hangs
 _LOOK: Final = 1.0
 _EACH: Final = 4  # shares of a machine: one that is lost takes that much less with it
 _ARITY: Final = 2  # sums that become one at a time: as many lie side by side in a machine's memory
@@ -95,6 +95,8 @@ class Engine:
         except _GONE as gone:
             raise errors.ClusterUnavailable("The cluster was lost in the middle of a sum.") from gone
         except Exception as other:  # shares raise nothing: whoever ran them was another program
+            if self.client.status != "running":  # Dask gives up a scheduler that is away, and then says anything
+                raise errors.ClusterUnavailable("The cluster's scheduler has gone away.") from other
             raise errors.ClusterUnfit("The cluster cannot run what it was asked to.") from other
         if isinstance(made, int):
             raise _failure(made)
@@ -103,7 +105,7 @@ class Engine:
         return sums.finished(statistics, made)
 
     def _made(self, wanted: shares.Wanted, size: int) -> shares.Made:
-        busy = self.client.processing()
+        busy = self.client.sync(self.client.scheduler.processing, callback_timeout=_AWAY)
         hands = sorted(busy, key=lambda machine: len(busy[machine]))  # who has least to do is the first
         count = min(self.blocks, max(1, len(hands)) * (1 if size > shares.LARGE else _EACH))
         name, ours = tokens.identifier("sum"), shares.versions()  # keys are written to Dask's log, and say nothing
@@ -292,7 +294,7 @@ def _of_machines(
 def _strangers(client: distributed.Client) -> list[tuple[str, str]]:
     """Pairs of machines of which the first does not reach the second; all at once, so that it takes no longer where
     there are many."""
-    known = list(client.nthreads())
+    known = list(client.sync(client.scheduler.ncores, callback_timeout=machines.PATIENCE))
     found = client.sync(client._run, machines.unreached, known, callback_timeout=3 * machines.PATIENCE)
     return [(one, other) for one, others in found.items() for other in others]
 
