@@ -142,8 +142,10 @@ class Worker:
                 )
         except errors.Refusal as refusal:
             _log.error("A training is left waiting: %s", refusal)
+            with database.transaction(self._engine) as connection:
+                runs.count_wait(connection, self._unfit, at=database.clock(connection))
             return None
-        return held if held is None or self._told(held) else None
+        return held if held is None or held.exhausted or self._told(held) else None
 
     def _suited(self) -> str | None:
         """The training whose turn it is, if the cluster can make its sums. That takes seconds and threads, so it is
@@ -162,16 +164,17 @@ class Worker:
         return None
 
     def _told(self, held: Claim) -> bool:
-        """That it was charged is put where no restore can take it back, before a patient's row is opened."""
+        """That it was charged is put where no restore can take it back, before a patient's row is opened; else it is
+        an attempt that has broken off."""
         try:
             with database.snapshot(self._engine) as connection:
                 population, key = catalogue.stored(connection, held.dataset).population, signing.current(self._settings)
                 heads.export(connection, self._settings.heads, population, key, at=datetime.now(UTC))
         except errors.Refusal as refusal:
             _log.error("A training is left waiting: %s", refusal)
-            self._unfit[held.training] = time.monotonic() + _UNFIT
             with contextlib.suppress(errors.LeaseLost), database.transaction(self._engine) as connection:
-                runs.let_go(connection, held, at=database.clock(connection), told=True)
+                at, pause = database.clock(connection), _pause_after(held.attempts)
+                runs.let_go(connection, held, at=at, told=False, pause=pause)
             return False
         return True
 
