@@ -1,6 +1,8 @@
 """A real cluster: what it refuses before the charge, what it gives, and what happens when parts of it die."""
 
 import contextlib
+import json
+import os
 import re
 import signal
 import threading
@@ -19,6 +21,7 @@ from discretion import (
     catalogue,
     cli,
     cluster,
+    database,
     datasets,
     doctor,
     endings,
@@ -31,6 +34,7 @@ from discretion import (
     settings,
     shares,
     shelves,
+    summing,
     tables,
 )
 from discretion.learning import documents, learners, sums
@@ -290,6 +294,22 @@ class TestBeforeTheCharge:
         (tmp_path / "key").write_text("no key")
         with pytest.raises(errors.InvalidSetting, match="cannot be used"):
             self.asked(running, cluster_key_file=tmp_path / "key")
+
+    def test_a_scheduler_through_which_a_sum_would_not_fit(
+        self, running: Cluster, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with database.snapshot(queue.engine) as connection:
+            dataset = catalogue.stored(connection, queue.dataset())
+        request, whole = json.dumps(services.APVI), memory.machine()
+        monkeypatch.setattr(memory, "scheduling", lambda asked: whole)
+        assert summing.check(queue.found, dataset, request).startswith("2 machines")
+        monkeypatch.setattr(memory, "scheduling", lambda asked: whole + 1)
+        has = whole // memory.MEGABYTE
+        with pytest.raises(errors.ClusterUnfit, match=f"scheduler has {has} MB and needs {has + 1}, because .* give"):
+            summing.check(queue.found, dataset, request)
+        there = cluster.Passing(2**60, lambda: os.getpid() * 2**20)
+        with pytest.raises(errors.ClusterUnfit, match=f"scheduler has {running.running[0].pid} MB"):
+            cluster.check(queue.found, passing=there)
 
     def test_the_command_and_the_doctor_say_the_same(self, running: Cluster) -> None:
         code, words = running.check()

@@ -18,7 +18,7 @@ import socket
 import ssl
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +44,7 @@ _GLANCE: Final = 60.0  # seconds of a sum after which it is seen to that machine
 _SENT: Final = 600.0  # seconds in which a sum that is made comes here
 _APART: Final = 3  # times in a row that they do not: the sum is lost
 _STORE: Final = 3 * machines.PATIENCE  # seconds in which a machine looks at the store, which has a patience of its own
+_REACHED: Final = 3 * machines.PATIENCE  # seconds in which machines look whether they reach each other
 _NAMED: Final = 3  # pairs of machines in a sentence
 _MEGABYTE: Final = 2**20
 
@@ -223,11 +224,19 @@ def _connected(found: Cluster) -> Iterator[distributed.Client]:
 # --- asked before anything is charged ----------------------------------------------------------------------------
 
 
-def check(found: Settings, dataset: str | None = None, need: int = 0) -> str:
+@dataclass(frozen=True)
+class Passing:
+    """What a scheduler needs, in bytes, and what says there how many it has."""
+
+    need: int
+    has: Callable[[], int]
+
+
+def check(found: Settings, dataset: str | None = None, need: int = 0, passing: Passing | None = None) -> str:
     """Whether a training would get its sums, and what to do if not; `need` in bytes, of one machine."""
     with _connected(configured(found)) as client:
         try:
-            return _examined(client, dataset, need)
+            return _examined(client, dataset, need, passing)
         except _GONE as gone:
             raise errors.ClusterUnavailable(
                 "The cluster broke off, or came to no end, while it was being checked; look whether its scheduler "
@@ -235,7 +244,7 @@ def check(found: Settings, dataset: str | None = None, need: int = 0) -> str:
             ) from gone
 
 
-def _examined(client: distributed.Client, dataset: str | None, need: int) -> str:
+def _examined(client: distributed.Client, dataset: str | None, need: int, passing: Passing | None) -> str:
     """The scheduler first: an answer of a machine that has other software cannot even be read."""
     _same(client, "scheduler", [_answer(partial(_of_scheduler, client, shares.versions))])
     found = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=machines.PATIENCE)["workers"]
@@ -261,6 +270,11 @@ def _examined(client: distributed.Client, dataset: str | None, need: int) -> str
         raise errors.ClusterUnfit(
             f"A machine of the cluster has {least // _MEGABYTE} MB and needs {-(-need // _MEGABYTE)}; "
             "give it more (DISCRETION_TRAINING_MEGABYTES there says how much it may take)."
+        )
+    if passing is not None and (whole := _answer(partial(_of_scheduler, client, passing.has))) < passing.need:
+        raise errors.ClusterUnfit(
+            f"The cluster's scheduler has {whole // _MEGABYTE} MB and needs {-(-passing.need // _MEGABYTE)}, because "
+            "sums come here through it; give its host or its container more."
         )
     count = "1 machine" if len(found) == 1 else f"{len(found)} machines"
     return f"{count} with {least // _MEGABYTE} MB or more can make sums."
@@ -295,7 +309,7 @@ def _strangers(client: distributed.Client) -> list[tuple[str, str]]:
     """Pairs of machines of which the first does not reach the second; all at once, so that it takes no longer where
     there are many."""
     known = list(client.sync(client.scheduler.ncores, callback_timeout=machines.PATIENCE))
-    found = client.sync(client._run, machines.unreached, known, callback_timeout=3 * machines.PATIENCE)
+    found = client.sync(client._run, machines.unreached, known, callback_timeout=_REACHED)
     return [(one, other) for one, others in found.items() for other in others]
 
 

@@ -41,4 +41,5 @@ def check(found: Settings, dataset: Dataset | None = None, request: str = "") ->
     if dataset is None:
         return cluster.check(found)
     asked = requests.asked(dataset, json.loads(request), ready=False)
-    return cluster.check(found, str(dataset.folder), memory.summing(asked))
+    passing = cluster.Passing(memory.scheduling(asked), memory.machine)
+    return cluster.check(found, str(dataset.folder), memory.summing(asked), passing)
