@@ -235,7 +235,7 @@ class TestAwaited:
         with pytest.raises(errors.ClusterUnavailable, match="lost in the middle"):
             cluster.Engine(Any, "d", 1).totals([], Trajectories(schema, 1, ()))
 
-    def test_one_that_is_made_and_never_comes_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_is_made_and_never_comes_is_moreup(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster, "_are_apart", lambda client: False)
         stuck: Any = SimpleNamespace(status="finished", exception=lambda timeout: None, result=never)
         with pytest.raises(errors.ClusterUnavailable, match="no longer reach each other, or this one"):
@@ -295,6 +295,27 @@ class TestBeforeTheCharge:
         with pytest.raises(errors.InvalidSetting, match="cannot be used"):
             self.asked(running, cluster_key_file=tmp_path / "key")
 
+    def test_each_stage_has_an_end_and_all_of_them_have_less_than_a_worker_waits_for(
+        self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given: list[float] = []
+
+        def watched(client: Any, *rest: Any) -> str:
+            sync = client.sync
+
+            def noted(asked: Any, *more: Any, callback_timeout: float, **named: Any) -> Any:
+                given.append(callback_timeout)
+                return sync(asked, *more, callback_timeout=callback_timeout, **named)
+
+            client.sync = noted
+            return examined(client, *rest)
+
+        examined = cluster._examined
+        monkeypatch.setattr(cluster, "_examined", watched)
+        cluster.check(queue.found, passing=cluster.Passing(1, memory.machine))
+        assert len(given) > 5
+        assert (3 + 1) * machines.PATIENCE + sum(given) <= machines.CHECK < summing.patience()
+
     def test_a_scheduler_through_which_a_sum_would_not_fit(
         self, running: Cluster, queue: Queue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -349,7 +370,7 @@ class TestBeforeTheCharge:
     def hanging(self, made: Cluster, found: Any, well: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """A machine whose store hangs answers all else, and one that hangs answers nothing: each is named."""
         with monkeypatch.context() as hasty:
-            hasty.setattr(cluster, "_STORE", 1.0)
+            hasty.setattr(machines, "STORE", 1.0)
             hasty.setattr(machines, "PATIENCE", 2.0)
             begun = made.log.count("Making sums")
             stuck = made.start("work", module="tests.wanting", environment={"WANTING": "store"})

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 import sqlalchemy as sa
 
-from discretion import catalogue, database, errors, heads, requests, runs, signing, tables, trainings, worker
+from discretion import catalogue, database, errors, heads, requests, runs, signing, summing, tables, trainings, worker
 from tests import clusters, dying, services
 
 SOME_SECONDS = services.SLOW | {"max_trajectories_per_unit": 4_000}
@@ -277,6 +277,18 @@ class TestWaiting:
         """What it takes when it looks again at what it could not carry out."""
         left._unfit.clear()
         return left._claim()
+
+
+class TestUnsaid:
+    @embedded
+    def test_a_check_of_the_cluster_that_comes_to_no_end_says_what_to_do(self, queue, monkeypatch, caplog):
+        training = queue.training(queue.dataset())
+        monkeypatch.setattr(summing, "check", lambda *given: time.sleep(60))
+        monkeypatch.setattr(summing, "patience", lambda: 0.5)
+        left = worker.Worker(queue.found)
+        assert left._suited() is None
+        assert "The check of the cluster came to no end; look whether its scheduler or a machine hangs" in caplog.text
+        assert queue.row(training).state == runs.QUEUED
 
 
 class TestStop:

@@ -43,8 +43,6 @@ _ARITY: Final = 2  # sums that become one at a time: as many lie side by side in
 _GLANCE: Final = 60.0  # seconds of a sum after which it is seen to that machines still reach each other
 _SENT: Final = 600.0  # seconds in which a sum that is made comes here
 _APART: Final = 3  # times in a row that they do not: the sum is lost
-_STORE: Final = 3 * machines.PATIENCE  # seconds in which a machine looks at the store, which has a patience of its own
-_REACHED: Final = 3 * machines.PATIENCE  # seconds in which machines look whether they reach each other
 _NAMED: Final = 3  # pairs of machines in a sentence
 _MEGABYTE: Final = 2**20
 
@@ -257,7 +255,7 @@ def _examined(client: distributed.Client, dataset: str | None, need: int, passin
         raise errors.ClusterUnfit(
             "Dask's dashboard, spilling or profiling is on in the cluster; start it by `discretion cluster`."
         )
-    for words in _of_machines(client, _STORE, machines.why_not, dataset, what="comes to no end with the store"):
+    for words in _of_machines(client, machines.STORE, machines.why_not, dataset, what="comes to no end with the store"):
         if words is not None:
             raise errors.ClusterUnfit(f"A machine of the cluster cannot read the store: {words}")
     if strangers := _answer(partial(_strangers, client)):
@@ -309,7 +307,7 @@ def _strangers(client: distributed.Client) -> list[tuple[str, str]]:
     """Pairs of machines of which the first does not reach the second; all at once, so that it takes no longer where
     there are many."""
     known = list(client.sync(client.scheduler.ncores, callback_timeout=machines.PATIENCE))
-    found = client.sync(client._run, machines.unreached, known, callback_timeout=_REACHED)
+    found = client.sync(client._run, machines.unreached, known, callback_timeout=machines.REACHED)
     return [(one, other) for one, others in found.items() for other in others]
 
 

@@ -18,6 +18,7 @@ import os
 import signal
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -66,8 +67,9 @@ _PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when i
 _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that it could not carry out
 _PAUSE: Final = 10.0  # seconds until anybody tries again what broke off and lasts; each time twice as long
 _LONGEST_PAUSE: Final = 600.0
-
-_CHECK: Final = 60.0  # seconds that a cluster has to be found fit
+_UNSAID: Final = (
+    "The check of the cluster came to no end; look whether its scheduler or a machine hangs: discretion cluster check"
+)
 
 
 class Worker:
@@ -156,7 +158,8 @@ class Worker:
                 return None if found is None else str(found.id)
             dataset = catalogue.stored(connection, found.dataset)
         self._engine.dispose()
-        words = processes.apart(lambda: summing.check(self._settings, dataset, found.request), _CHECK)
+        check = partial(summing.check, self._settings, dataset, found.request)
+        words = processes.apart(check, summing.patience(), _UNSAID)
         if words is None:
             return str(found.id)
         _log.error("A training is left waiting: %s", words)
