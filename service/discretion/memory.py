@@ -279,6 +279,13 @@ def check(asked: Asked, found: Settings) -> None:
             f"This training needs up to {-(-wanted // MEGABYTE)} MB of memory and may take {most // MEGABYTE}; use "
             "fewer states, actions, terms or steps, or have DISCRETION_TRAINING_MEGABYTES raised."
         )
+    has = found.cluster_megabytes
+    if has and (elsewhere := summing(asked)) > has * MEGABYTE:
+        raise errors.ProblemTooLarge(
+            f"Sums of this training need up to {-(-elsewhere // MEGABYTE)} MB of memory on a machine of the cluster, "
+            f"which has {has}; use fewer states, actions, terms or steps, or have machines with more, and "
+            "DISCRETION_CLUSTER_MEGABYTES raised."
+        )
 
 
 def check_deriving(asked: Asked, found: Settings) -> None:
