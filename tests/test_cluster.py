@@ -1,8 +1,12 @@
 """A real cluster: what it refuses before the charge, what it gives, and what happens when parts of it die."""
 
 import contextlib
+import json
+import os
 import re
 import signal
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,8 +22,10 @@ from discretion import (
     catalogue,
     cli,
     cluster,
+    database,
     datasets,
     doctor,
+    endings,
     errors,
     machines,
     memory,
@@ -29,9 +35,10 @@ from discretion import (
     settings,
     shares,
     shelves,
+    summing,
     tables,
 )
-from discretion.learning import learners, sums
+from discretion.learning import documents, learners, sums
 from discretion.learning.counts import VisitCounts
 from discretion.learning.curator import Curator
 from discretion.learning.trajectories import Trajectories
@@ -140,6 +147,63 @@ def learn(curator: Curator, asked: Any) -> None:
     learners.learn(curator, asked.privacy, asked.parameters)
 
 
+class TestBetweenSums:
+    """The scheduler is lost while nothing is asked of it, and the next sum finds out."""
+
+    @pytest.fixture
+    def made(self, places: dict[str, Any], tmp_path: Path) -> Iterator[Cluster]:
+        with clusters.cluster(tmp_path / "cluster", 0, **places) as made:
+            yield made
+
+    @pytest.fixture
+    def asking(self, made: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[cluster.Engine]:
+        for owner, name in ((machines, "PATIENCE"), (cluster, "_AWAY")):
+            monkeypatch.setattr(owner, name, 2.0)
+        queue = queue_of(tmp_path / "queue", made.settings, monkeypatch)
+        with cluster.engine(queue.found, folder_of(queue, queue.dataset())) as engine:
+            yield engine
+        queue.close()
+
+    def test_a_scheduler_that_was_away_until_dask_gave_it_up_does_not_answer(
+        self, made: Cluster, asking: cluster.Engine
+    ) -> None:
+        clusters.kill(made.running[0])
+        port = int(made.settings["cluster"].rpartition(":")[2])
+        with socket.socket() as kept:  # or whoever connects may be given it for its own end, and reach itself
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            kept.bind(("127.0.0.1", port))
+            services.wait_until(lambda: asking.client.status == "closed", 60)
+            self.check_unavailable(asking)
+
+    def test_one_that_hangs_does_not_either(self, made: Cluster, asking: cluster.Engine) -> None:
+        with self.hanging(made.running[0]):
+            self.check_unavailable(asking)
+
+    def test_nor_does_it_say_whether_machines_reach_each_other(self, made: Cluster, asking: cluster.Engine) -> None:
+        assert not cluster._are_apart(asking.client)
+        with self.hanging(made.running[0]):
+            assert cluster._are_apart(asking.client)
+
+    def check_unavailable(self, asking: cluster.Engine) -> None:
+        schema, _ = documents.schema_of(services.TABULAR)
+        with pytest.raises(errors.ClusterUnavailable) as refused:
+            asking.totals([VisitCounts(schema)], Trajectories(schema, 1, ()))
+        assert "the cluster does not answer" in str(endings.words(endings.of(refused.value)))
+
+    @contextlib.contextmanager
+    def hanging(self, scheduler: Any) -> Iterator[None]:
+        """Until the block ends; but for a while only, so that whoever would wait for ever is found out."""
+        scheduler.send_signal(signal.SIGSTOP)
+        later = threading.Timer(20, scheduler.send_signal, [signal.SIGCONT])
+        later.start()
+        try:
+            yield
+            assert later.is_alive(), "it was waited for"
+        finally:
+            later.cancel()
+            scheduler.send_signal(signal.SIGCONT)
+
+
 class Sum:
     """A future that ends with an error of its own, after so many looks."""
 
@@ -176,7 +240,7 @@ class TestAwaited:
         with pytest.raises(errors.ClusterUnavailable, match="lost in the middle"):
             cluster.Engine(Any, "d", 1).totals([], Trajectories(schema, 1, ()))
 
-    def test_one_that_is_made_and_never_comes_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_is_made_and_never_comes_is_moreup(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster, "_are_apart", lambda client: False)
         stuck: Any = SimpleNamespace(status="finished", exception=lambda timeout: None, result=never)
         with pytest.raises(errors.ClusterUnavailable, match="no longer reach each other, or this one"):
@@ -236,6 +300,43 @@ class TestBeforeTheCharge:
         with pytest.raises(errors.InvalidSetting, match="cannot be used"):
             self.asked(running, cluster_key_file=tmp_path / "key")
 
+    def test_each_stage_has_an_end_and_all_of_them_have_less_than_a_worker_waits_for(
+        self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given: list[float] = []
+
+        def watched(client: Any, *rest: Any) -> str:
+            sync = client.sync
+
+            def noted(asked: Any, *more: Any, callback_timeout: float, **named: Any) -> Any:
+                given.append(callback_timeout)
+                return sync(asked, *more, callback_timeout=callback_timeout, **named)
+
+            client.sync = noted
+            return examined(client, *rest)
+
+        examined = cluster._examined
+        monkeypatch.setattr(cluster, "_examined", watched)
+        cluster.check(queue.found, passing=cluster.Passing(1, memory.machine))
+        assert len(given) > 5
+        assert (3 + 1) * machines.PATIENCE + sum(given) <= machines.CHECK < summing.patience()
+
+    def test_a_scheduler_through_which_a_sum_would_not_fit(
+        self, running: Cluster, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with database.snapshot(queue.engine) as connection:
+            dataset = catalogue.stored(connection, queue.dataset())
+        request, whole = json.dumps(services.APVI), memory.machine()
+        monkeypatch.setattr(memory, "scheduling", lambda asked: whole)
+        assert summing.check(queue.found, dataset, request).startswith("2 machines")
+        monkeypatch.setattr(memory, "scheduling", lambda asked: whole + 1)
+        has = whole // memory.MEGABYTE
+        with pytest.raises(errors.ClusterUnfit, match=f"scheduler has {has} MB and needs {has + 1}, because .* give"):
+            summing.check(queue.found, dataset, request)
+        there = cluster.Passing(2**60, lambda: os.getpid() * 2**20)
+        with pytest.raises(errors.ClusterUnfit, match=f"scheduler has {running.running[0].pid} MB"):
+            cluster.check(queue.found, passing=there)
+
     def test_the_command_and_the_doctor_say_the_same(self, running: Cluster) -> None:
         code, words = running.check()
         assert (code, words[:10]) == (0, "2 machines")
@@ -275,7 +376,7 @@ class TestBeforeTheCharge:
     def hanging(self, made: Cluster, found: Any, well: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """A machine whose store hangs answers all else, and one that hangs answers nothing: each is named."""
         with monkeypatch.context() as hasty:
-            hasty.setattr(cluster, "_STORE", 1.0)
+            hasty.setattr(machines, "STORE", 1.0)
             hasty.setattr(machines, "PATIENCE", 2.0)
             begun = made.log.count("Making sums")
             stuck = made.start("work", module="tests.wanting", environment={"WANTING": "store"})

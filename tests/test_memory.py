@@ -147,6 +147,8 @@ class TestSumming:
         asked = hungry.asked_of(hungry.ELSEWHERE[case])
         least = -(-memory.summing(asked) // memory.MEGABYTE)
         store, begun = f"file://{tmp_path / 'datasets'}", scheduler.log.count("Making sums")
+        passing = Path(f"/proc/{scheduler.running[0].pid}")
+        (passing / "clear_refs").write_text("5")  # its peak is what it has now
         with contextlib.ExitStack() as stack:
             for _ in range(2):
                 stack.callback(clusters.kill, scheduler.start("work", store=store, training_megabytes=least))
@@ -160,6 +162,8 @@ class TestSumming:
             )
         assert datasets.blocks(stays.place(tmp_path)) > 2
         assert taken <= said
+        peak = dict(line.split(":\t") for line in (passing / "status").read_text().splitlines())["VmHWM"]
+        assert int(peak.split()[0]) * 1024 <= memory.scheduling(asked)
 
 
 class TestTheFence:

@@ -201,6 +201,20 @@ class TestMemory:
         with pytest.raises(errors.ProblemTooLarge, match=r"up to \d+ MB of memory and may take 1000;"):
             memory.check(asked(716, 10**6), found)
 
+    def test_nor_what_does_not_fit_on_a_machine_of_the_cluster_where_that_is_known(self) -> None:
+        """Which an API can refuse that does not know the cluster."""
+        wanted = asked(716, 10**7)
+        least = -(-memory.summing(wanted) // memory.MEGABYTE)
+
+        def check(has: int) -> None:
+            given = {"training_megabytes": str(10**5), "cluster_megabytes": str(has)}
+            memory.check(wanted, settings.read({f"DISCRETION_{name.upper()}": each for name, each in given.items()}))
+
+        check(0)
+        check(least)
+        with pytest.raises(errors.ProblemTooLarge, match=rf"up to {least} MB .* the cluster, which has {least - 1};"):
+            check(least - 1)
+
     def test_vectors_stay_in_memory_as_far_as_they_may_and_are_not_refused_for_it(self, tmp_path: Path) -> None:
         columns = tuple(f"x{index}" for index in range(12))
         schema = Schema(20, Vector(columns, ((0.0, 1.0),) * 12), 4)

@@ -1,6 +1,7 @@
 """The worker and its child: on schedule, silent, and out of the way when they are told."""
 
 import contextlib
+import dataclasses
 import os
 import re
 import threading
@@ -15,7 +16,7 @@ import pyarrow.parquet
 import pytest
 import sqlalchemy as sa
 
-from discretion import catalogue, database, requests, runs, tables, trainings, worker
+from discretion import catalogue, database, errors, heads, requests, runs, signing, summing, tables, trainings, worker
 from tests import clusters, dying, services
 
 SOME_SECONDS = services.SLOW | {"max_trajectories_per_unit": 4_000}
@@ -209,6 +210,87 @@ class TestClaims:
         for other in others:
             other.join()
         assert len(set(claimed)) == 48
+
+
+class TestWaiting:
+    """What was charged, and that this worker cannot go on with, waits: half a day of it is an attempt."""
+
+    @embedded
+    @pytest.mark.parametrize("lacking", ["the signing key", "the dataset", "memory"])
+    def test_for_what_a_worker_lacks_ends_with_the_last_attempt(self, lacking, queue, caplog):
+        dataset = queue.dataset()
+        training, found = queue.training(dataset), queue.found
+        assert claim(queue, datetime.now(UTC)).training == training
+        signing.current(found)
+        if lacking == "the signing key":
+            found.signing_key_file.chmod(0o644)
+        elif lacking == "the dataset":
+            stored(queue, dataset).rename(queue.folder / "elsewhere")
+        else:
+            found = dataclasses.replace(found, training_megabytes=1)
+        left = worker.Worker(found)
+        for attempts in range(1, runs.MOST_ATTEMPTS):
+            self.left_for(queue, training, hours=11)
+            assert self.claimed(left) is None
+            assert queue.row(training).attempts == attempts
+            self.left_for(queue, training, hours=13)
+            assert self.claimed(left) is None
+            assert (queue.row(training).attempts, queue.row(training).state) == (attempts + 1, runs.RUNNING)
+        held = self.claimed(left)
+        assert held.exhausted
+        left._attend(held)
+        assert (queue.row(training).state, queue.row(training).code) == (runs.FAILED, runs.FAILURE)
+        assert "A training is left waiting" in caplog.text
+        assert queue.rows(tables.draws, training) == []
+        queue.check_charged_once(training)
+
+    @embedded
+    def test_of_one_that_is_not_charged_or_that_somebody_has_is_not_counted(self, queue):
+        queued, running = queue.training(queue.dataset()), queue.training(queue.dataset())
+        queue.change(running, state=runs.RUNNING, attempts=1, lease_until=database.stamp(datetime.now(UTC)))
+        with database.transaction(queue.engine) as connection:
+            runs.count_wait(connection, [queued, running], at=datetime.now(UTC))
+        assert [queue.row(each).attempts for each in (queued, running)] == [0, 1]
+
+    @embedded
+    def test_for_a_head_that_cannot_be_put_on_record_ends_as_well(self, queue, monkeypatch):
+        def full(*given: object, **named: object) -> None:
+            raise errors.HeadsUnavailable("A ledger's head cannot be put into DISCRETION_HEADS: No space left.")
+
+        monkeypatch.setattr(heads, "export", full)
+        training, left = queue.training(queue.dataset()), worker.Worker(queue.found)
+        for attempts in range(1, runs.MOST_ATTEMPTS + 1):
+            assert self.claimed(left) is None
+            assert queue.row(training).attempts == attempts
+            paused = datetime.fromisoformat(queue.row(training).lease_until) - datetime.now(UTC)
+            assert paused <= worker._pause_after(attempts) <= paused + timedelta(minutes=1)
+            self.left_for(queue, training, hours=1)
+        held = self.claimed(left)
+        assert held.exhausted
+        left._attend(held)
+        assert queue.row(training).state == runs.FAILED
+        queue.check_charged_once(training)
+
+    def left_for(self, queue: dying.Queue, training: str, *, hours: int) -> None:
+        """As if its last worker had let go of it so long ago."""
+        queue.change(training, lease_until=database.stamp(datetime.now(UTC) - timedelta(hours=hours)))
+
+    def claimed(self, left: worker.Worker) -> Any:
+        """What it takes when it looks again at what it could not carry out."""
+        left._unfit.clear()
+        return left._claim()
+
+
+class TestUnsaid:
+    @embedded
+    def test_a_check_of_the_cluster_that_comes_to_no_end_says_what_to_do(self, queue, monkeypatch, caplog):
+        training = queue.training(queue.dataset())
+        monkeypatch.setattr(summing, "check", lambda *given: time.sleep(60))
+        monkeypatch.setattr(summing, "patience", lambda: 0.5)
+        left = worker.Worker(queue.found)
+        assert left._suited() is None
+        assert "The check of the cluster came to no end; look whether its scheduler or a machine hangs" in caplog.text
+        assert queue.row(training).state == runs.QUEUED
 
 
 class TestStop:

@@ -18,7 +18,7 @@ import socket
 import ssl
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -36,14 +36,13 @@ from discretion.learning.trajectories import Trajectories
 from discretion.privacy import tokens
 from discretion.settings import Cluster, Settings
 
-_AWAY: Final = 60.0  # seconds that a training, which is charged, waits for a scheduler that is away
+_AWAY: Final = 60.0  # seconds that a training, which is charged, waits for a scheduler that is away or hangs
 _LOOK: Final = 1.0
 _EACH: Final = 4  # shares of a machine: one that is lost takes that much less with it
 _ARITY: Final = 2  # sums that become one at a time: as many lie side by side in a machine's memory
 _GLANCE: Final = 60.0  # seconds of a sum after which it is seen to that machines still reach each other
 _SENT: Final = 600.0  # seconds in which a sum that is made comes here
 _APART: Final = 3  # times in a row that they do not: the sum is lost
-_STORE: Final = 3 * machines.PATIENCE  # seconds in which a machine looks at the store, which has a patience of its own
 _NAMED: Final = 3  # pairs of machines in a sentence
 _MEGABYTE: Final = 2**20
 
@@ -95,6 +94,8 @@ class Engine:
         except _GONE as gone:
             raise errors.ClusterUnavailable("The cluster was lost in the middle of a sum.") from gone
         except Exception as other:  # shares raise nothing: whoever ran them was another program
+            if self.client.status != "running":  # Dask gives up a scheduler that is away, and then says anything
+                raise errors.ClusterUnavailable("The cluster's scheduler has gone away.") from other
             raise errors.ClusterUnfit("The cluster cannot run what it was asked to.") from other
         if isinstance(made, int):
             raise _failure(made)
@@ -103,7 +104,7 @@ class Engine:
         return sums.finished(statistics, made)
 
     def _made(self, wanted: shares.Wanted, size: int) -> shares.Made:
-        busy = self.client.processing()
+        busy = self.client.sync(self.client.scheduler.processing, callback_timeout=_AWAY)
         hands = sorted(busy, key=lambda machine: len(busy[machine]))  # who has least to do is the first
         count = min(self.blocks, max(1, len(hands)) * (1 if size > shares.LARGE else _EACH))
         name, ours = tokens.identifier("sum"), shares.versions()  # keys are written to Dask's log, and say nothing
@@ -221,11 +222,19 @@ def _connected(found: Cluster) -> Iterator[distributed.Client]:
 # --- asked before anything is charged ----------------------------------------------------------------------------
 
 
-def check(found: Settings, dataset: str | None = None, need: int = 0) -> str:
+@dataclass(frozen=True)
+class Passing:
+    """What a scheduler needs, in bytes, and what says there how many it has."""
+
+    need: int
+    has: Callable[[], int]
+
+
+def check(found: Settings, dataset: str | None = None, need: int = 0, passing: Passing | None = None) -> str:
     """Whether a training would get its sums, and what to do if not; `need` in bytes, of one machine."""
     with _connected(configured(found)) as client:
         try:
-            return _examined(client, dataset, need)
+            return _examined(client, dataset, need, passing)
         except _GONE as gone:
             raise errors.ClusterUnavailable(
                 "The cluster broke off, or came to no end, while it was being checked; look whether its scheduler "
@@ -233,7 +242,7 @@ def check(found: Settings, dataset: str | None = None, need: int = 0) -> str:
             ) from gone
 
 
-def _examined(client: distributed.Client, dataset: str | None, need: int) -> str:
+def _examined(client: distributed.Client, dataset: str | None, need: int, passing: Passing | None) -> str:
     """The scheduler first: an answer of a machine that has other software cannot even be read."""
     _same(client, "scheduler", [_answer(partial(_of_scheduler, client, shares.versions))])
     found = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=machines.PATIENCE)["workers"]
@@ -246,7 +255,7 @@ def _examined(client: distributed.Client, dataset: str | None, need: int) -> str
         raise errors.ClusterUnfit(
             "Dask's dashboard, spilling or profiling is on in the cluster; start it by `discretion cluster`."
         )
-    for words in _of_machines(client, _STORE, machines.why_not, dataset, what="comes to no end with the store"):
+    for words in _of_machines(client, machines.STORE, machines.why_not, dataset, what="comes to no end with the store"):
         if words is not None:
             raise errors.ClusterUnfit(f"A machine of the cluster cannot read the store: {words}")
     if strangers := _answer(partial(_strangers, client)):
@@ -259,6 +268,11 @@ def _examined(client: distributed.Client, dataset: str | None, need: int) -> str
         raise errors.ClusterUnfit(
             f"A machine of the cluster has {least // _MEGABYTE} MB and needs {-(-need // _MEGABYTE)}; "
             "give it more (DISCRETION_TRAINING_MEGABYTES there says how much it may take)."
+        )
+    if passing is not None and (whole := _answer(partial(_of_scheduler, client, passing.has))) < passing.need:
+        raise errors.ClusterUnfit(
+            f"The cluster's scheduler has {whole // _MEGABYTE} MB and needs {-(-passing.need // _MEGABYTE)}, because "
+            "sums come here through it; give its host or its container more."
         )
     count = "1 machine" if len(found) == 1 else f"{len(found)} machines"
     return f"{count} with {least // _MEGABYTE} MB or more can make sums."
@@ -292,8 +306,8 @@ def _of_machines(
 def _strangers(client: distributed.Client) -> list[tuple[str, str]]:
     """Pairs of machines of which the first does not reach the second; all at once, so that it takes no longer where
     there are many."""
-    known = list(client.nthreads())
-    found = client.sync(client._run, machines.unreached, known, callback_timeout=3 * machines.PATIENCE)
+    known = list(client.sync(client.scheduler.ncores, callback_timeout=machines.PATIENCE))
+    found = client.sync(client._run, machines.unreached, known, callback_timeout=machines.REACHED)
     return [(one, other) for one, others in found.items() for other in others]
 
 

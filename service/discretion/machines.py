@@ -15,6 +15,11 @@ import dask
 from discretion import shares
 
 PATIENCE: Final = 10.0  # seconds to answer
+STORE: Final = 3 * PATIENCE  # to look at the store, which has a patience of its own
+REACHED: Final = 3 * PATIENCE  # to look whether others are reached
+# A whole check at most: the scheduler is reached, by hand (address, handshake, answer) and by Dask, and asked
+# five times; machines are asked for versions, quiet and the store, each with a patience more, and for each other.
+CHECK: Final = (3 + 1 + 5 + 2 * 2 + 1) * PATIENCE + STORE + REACHED
 _NONE: Final = 60  # seconds that a sum waits for a machine
 _LETTER: Final = bytes(2**14)  # more than a packet: a line may lose none but large ones
 _ASIDE: Final = concurrent.futures.ThreadPoolExecutor(1)  # one: each thread takes of what a fence leaves

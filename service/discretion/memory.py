@@ -51,6 +51,7 @@ _MADE: Final = 2  # of a step's rows: the counts, and of these the trusted
 _WRITTEN: Final = 128  # bytes of a policy's number, or of a decision with its label and score, also as text
 _TABLE: Final = 32  # of a feature table: as it was sent, whitened, along the directions of a step, in the certificate
 _SENT: Final = 8  # the same for a machine that makes sums by it
+_PASSED_ON: Final = 16  # the same for a scheduler, which has it several times while it comes in
 _STATISTICS: Final = 5  # of a step of DP-VAPVI, at most
 _LOOKED_AT: Final = 16  # of every step's matrices, when all steps are seen together
 _SCORED: Final = 3  # tables over step, state and action
@@ -135,12 +136,27 @@ def _beside(asked: Asked, processors: int | None) -> int:
 def summing(asked: Asked) -> int:
     """Bytes, at most, of a machine that makes sums for it, by one thread and reading each block once: of large ones it
     keeps its own while it adds two others'."""
-    tables = sum(_size(asked, event) * _entries(asked, event) for event in asked.mechanisms)
+    tables = _partial(asked)
+    kept = max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+    return _reading(asked, 1) + _stacks(asked, 1) + _SENT * _told(asked) + kept
+
+
+def scheduling(asked: Asked) -> int:
+    """Bytes, at most, of a scheduler that passes on what machines are told and, whole, what they have made of it."""
+    return PROGRAM + _PASSED_ON * _told(asked) + _partial(asked)
+
+
+def _partial(asked: Asked) -> int:
+    """What is made for it at once, at most, on a machine of the cluster."""
     features = _features(asked)
     if isinstance(features, maps.Table):  # counts of each state and action are sent back, sums are made of them here
-        tables = 8 * _STATISTICS * features.states * features.actions
-    sent = _SENT * 8 * _numbers_of(features) if isinstance(features, maps.Table) else 0
-    return _reading(asked, 1) + _stacks(asked, 1) + sent + max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
+        return 8 * _STATISTICS * features.states * features.actions
+    return sum(_size(asked, event) * _entries(asked, event) for event in asked.mechanisms)
+
+
+def _told(asked: Asked) -> int:
+    features = _features(asked)
+    return 8 * _numbers_of(features) if isinstance(features, maps.Table) else 0
 
 
 def _size(asked: Asked, event: events.Event) -> int:
@@ -288,6 +304,13 @@ def check(asked: Asked, found: Settings) -> None:
         raise errors.ProblemTooLarge(
             f"This training needs up to {-(-wanted // MEGABYTE)} MB of memory and may take {most // MEGABYTE}; use "
             "fewer states, actions, terms or steps, or have DISCRETION_TRAINING_MEGABYTES raised."
+        )
+    has = found.cluster_megabytes
+    if has and (elsewhere := summing(asked)) > has * MEGABYTE:
+        raise errors.ProblemTooLarge(
+            f"Sums of this training need up to {-(-elsewhere // MEGABYTE)} MB of memory on a machine of the cluster, "
+            f"which has {has}; use fewer states, actions, terms or steps, or have machines with more, and "
+            "DISCRETION_CLUSTER_MEGABYTES raised."
         )
 
 

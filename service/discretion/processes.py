@@ -21,17 +21,17 @@ def die_with_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def apart(check: Callable[[], object], seconds: float) -> str | None:
-    """What a check refuses with, None if it does not: in a process of its own, because it may start threads, and this
-    one is forked from."""
+def apart(check: Callable[[], object], seconds: float, unsaid: str) -> str | None:
+    """What a check refuses with, None if it does not, and `unsaid` if it says nothing in time: in a process of its own,
+    because it may start threads, and this one is forked from."""
     parent, (reading, writing) = os.getpid(), os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _tell(check, writing, parent)
+        _tell(check, writing, parent, unsaid)
     os.close(writing)
     try:
-        return _heard(reading, time.monotonic() + seconds)
+        return _heard(reading, time.monotonic() + seconds, unsaid)
     finally:
         os.close(reading)
         with contextlib.suppress(ProcessLookupError):
@@ -39,11 +39,8 @@ def apart(check: Callable[[], object], seconds: float) -> str | None:
         os.waitpid(child, 0)
 
 
-_UNSAID: Final = "A check came to no end; look at what it is about, and try again."
-
-
-def _tell(check: Callable[[], object], writing: int, parent: int) -> None:
-    words = _UNSAID
+def _tell(check: Callable[[], object], writing: int, parent: int, unsaid: str) -> None:
+    words = unsaid
     try:
         die_with_parent(parent)
         check()
@@ -55,10 +52,10 @@ def _tell(check: Callable[[], object], writing: int, parent: int) -> None:
         os._exit(0)
 
 
-def _heard(reading: int, end: float) -> str | None:
+def _heard(reading: int, end: float, unsaid: str) -> str | None:
     heard = b""
     while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
         if not (more := os.read(reading, 4096)):
             break
         heard += more
-    return heard[1:].decode(errors="replace") or None if heard else _UNSAID
+    return heard[1:].decode(errors="replace") or None if heard else unsaid

@@ -37,6 +37,7 @@ CANCELLED: Final = "cancelled"
 FAILURE: Final = "training_failed"  # one code for everything after the charge
 
 MOST_ATTEMPTS: Final = 10  # a training that takes its worker down with it must end some day
+_WAIT: Final = timedelta(hours=12)  # of a training that is charged: it counts as an attempt
 _PIECE: Final = 2**22  # bytes of drawn values in one row: drivers hold several copies of it, and some keep the room
 
 
@@ -156,6 +157,13 @@ def let_go(
     attempts = trainings.c.attempts - 1 if told else trainings.c.attempts
     free = database.stamp(at + pause - timedelta(microseconds=1))
     _write(connection, held, lease_until=free, attempts=attempts)
+
+
+def count_wait(connection: sa.Connection, unfit: Collection[str], *, at: datetime) -> None:
+    """Of those that are charged and that nobody could go on with for so long: waiting costs nothing, and must end."""
+    left = (trainings.c.state == RUNNING) & (trainings.c.lease_until < database.stamp(at - _WAIT))
+    counted = {"attempts": trainings.c.attempts + 1, "lease_until": database.stamp(at - timedelta(microseconds=1))}
+    connection.execute(trainings.update().where(left & trainings.c.id.in_(list(unfit))).values(counted))
 
 
 def _write(connection: sa.Connection, held: Claim, **values: Any) -> None:

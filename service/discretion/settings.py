@@ -28,6 +28,7 @@ _NUMBERS: Final = {
     "WORKERS": (1, 0, 64, "trainings that one `discretion serve` or `discretion work` runs at once"),
     "TRAINING_PROCESSORS": (0, 0, 65536, "of one training; 0 is an equal share of what the process may use"),
     "TRAINING_MEGABYTES": (0, 0, 100_000_000, "memory of one training; 0 is what the machine has"),
+    "CLUSTER_MEGABYTES": (0, 0, 100_000_000, "memory that each machine of the cluster has at least; 0 is unknown"),
     "LEASE_SECONDS": (15, 2, 3600, "how long after a worker's death its training is taken over"),
     "REQUESTS_PER_SECOND": (200, 1, 1_000_000, "of one key, before it is told to wait"),
     "MAX_BODY_MEGABYTES": (32, 1, 1024, "of a JSON request"),
@@ -80,6 +81,7 @@ class Settings:
     workers: int
     training_processors: int
     training_megabytes: int
+    cluster_megabytes: int
     lease_seconds: int
     requests_per_second: int
     max_body_megabytes: int

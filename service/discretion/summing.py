@@ -7,12 +7,15 @@ import importlib.util
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from discretion import errors, memory, requests, shares
 from discretion.catalogue import Dataset
 from discretion.learning import sums
 from discretion.learning.curator import Summing
 from discretion.settings import Settings
+
+_AT_ONCE: Final = 10.0  # seconds of a process that begins and ends
 
 
 @contextmanager
@@ -41,4 +44,14 @@ def check(found: Settings, dataset: Dataset | None = None, request: str = "") ->
     if dataset is None:
         return cluster.check(found)
     asked = requests.asked(dataset, json.loads(request), ready=False)
-    return cluster.check(found, str(dataset.folder), memory.summing(asked))
+    passing = cluster.Passing(memory.scheduling(asked), memory.machine)
+    return cluster.check(found, str(dataset.folder), memory.summing(asked), passing)
+
+
+def patience() -> float:
+    """Seconds that a check may take; without Dask it ends at once."""
+    if importlib.util.find_spec("distributed") is None:
+        return _AT_ONCE
+    from discretion import machines
+
+    return _AT_ONCE + machines.CHECK

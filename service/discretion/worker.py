@@ -18,6 +18,7 @@ import os
 import signal
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -66,8 +67,9 @@ _PATIENCE: Final = 7.0  # seconds a child has to finish the draw it is in when i
 _UNFIT: Final = 10.0  # seconds before a worker looks again at a training that it could not carry out
 _PAUSE: Final = 10.0  # seconds until anybody tries again what broke off and lasts; each time twice as long
 _LONGEST_PAUSE: Final = 600.0
-
-_CHECK: Final = 60.0  # seconds that a cluster has to be found fit
+_UNSAID: Final = (
+    "The check of the cluster came to no end; look whether its scheduler or a machine hangs: discretion cluster check"
+)
 
 
 class Worker:
@@ -142,8 +144,10 @@ class Worker:
                 )
         except errors.Refusal as refusal:
             _log.error("A training is left waiting: %s", refusal)
+            with database.transaction(self._engine) as connection:
+                runs.count_wait(connection, self._unfit, at=database.clock(connection))
             return None
-        return held if held is None or self._told(held) else None
+        return held if held is None or held.exhausted or self._told(held) else None
 
     def _suited(self) -> str | None:
         """The training whose turn it is, if the cluster can make its sums. That takes seconds and threads, so it is
@@ -154,7 +158,8 @@ class Worker:
                 return None if found is None else str(found.id)
             dataset = catalogue.stored(connection, found.dataset)
         self._engine.dispose()
-        words = processes.apart(lambda: summing.check(self._settings, dataset, found.request), _CHECK)
+        check = partial(summing.check, self._settings, dataset, found.request)
+        words = processes.apart(check, summing.patience(), _UNSAID)
         if words is None:
             return str(found.id)
         _log.error("A training is left waiting: %s", words)
@@ -162,16 +167,17 @@ class Worker:
         return None
 
     def _told(self, held: Claim) -> bool:
-        """That it was charged is put where no restore can take it back, before a patient's row is opened."""
+        """That it was charged is put where no restore can take it back, before a patient's row is opened; else it is
+        an attempt that has broken off."""
         try:
             with database.snapshot(self._engine) as connection:
                 population, key = catalogue.stored(connection, held.dataset).population, signing.current(self._settings)
                 heads.export(connection, self._settings.heads, population, key, at=datetime.now(UTC))
         except errors.Refusal as refusal:
             _log.error("A training is left waiting: %s", refusal)
-            self._unfit[held.training] = time.monotonic() + _UNFIT
             with contextlib.suppress(errors.LeaseLost), database.transaction(self._engine) as connection:
-                runs.let_go(connection, held, at=database.clock(connection), told=True)
+                at, pause = database.clock(connection), _pause_after(held.attempts)
+                runs.let_go(connection, held, at=at, told=False, pause=pause)
             return False
         return True
 
