@@ -258,7 +258,7 @@ def parse(text: bytes | str) -> Policy:
     """Read a policy document back; anything that is not one is refused."""
     try:
         written = text.decode("utf-8") if isinstance(text, bytes) else text
-        document = json.loads(written, object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant)
+        document = _numbered(json.loads(written, object_pairs_hook=_once, parse_constant=_no_constant))
         read = _policy(document)
         if not _says_no_more(document, read):
             raise errors.InvalidPolicy("it says something that this version does not know.")
@@ -284,9 +284,14 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> Document:
     return document
 
 
-def _integer(digits: str) -> int | float:
-    """RFC 8785 writes large floats without a point; as integers they would not be JSON numbers to everybody."""
-    return float(digits) if len(digits) > 15 else int(digits)
+def _numbered(found: Any) -> Any:
+    """RFC 8785 writes large floats without a point; as integers they would not be JSON numbers to everybody. Tables
+    become floats anyway, and have too many cells to look at each."""
+    if isinstance(found, dict):
+        return {name: value if name in policy_tables.NAMES else _numbered(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return [_numbered(value) for value in found]
+    return float(found) if type(found) is int and len(str(found)) > 15 else found
 
 
 def _no_constant(name: str) -> NoReturn:
