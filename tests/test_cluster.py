@@ -240,7 +240,7 @@ class TestAwaited:
         with pytest.raises(errors.ClusterUnavailable, match="lost in the middle"):
             cluster.Engine(Any, "d", 1).totals([], Trajectories(schema, 1, ()))
 
-    def test_one_that_is_made_and_never_comes_is_moreup(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_is_made_and_never_comes_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster, "_are_apart", lambda client: False)
         stuck: Any = SimpleNamespace(status="finished", exception=lambda timeout: None, result=never)
         with pytest.raises(errors.ClusterUnavailable, match="no longer reach each other, or this one"):

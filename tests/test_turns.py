@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from discretion import blocks, database, errors, memory, requests, runs, settings, tables, uploads
-from discretion.learning import counts
+from discretion.learning import counts, sums
 from discretion.learning.schemas import Discrete, Schema, Vector
 from tests import services
 from tests.dying import Queue
@@ -194,6 +194,15 @@ class TestMemory:
         found = requests.of(Schema(20, Discrete(716), 25), None, 20_000, request)  # in one block
         more = memory.need(found, 8, most=0) - memory.need(found, 1, most=0)
         assert more == (8 - counts.MAKERS) * 8 * memory.MEGABYTE
+
+    def test_a_machine_of_the_cluster_needs_the_same_whoever_asks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        request = {"algorithm": "dp-apvi", "privacy": {"rho": "10"}, "parameters": {"dynamics": "stationary"}}
+        found = requests.of(Schema(20, Discrete(716), 25), None, 20_000, request)
+        needs = set()
+        for processors in (1, 2, 64):
+            monkeypatch.setattr(sums, "processors", lambda many=processors: many)
+            needs.add(memory.summing(found))
+        assert len(needs) == 1
 
     def test_what_does_not_fit_is_refused_with_the_figure(self, tmp_path: Path) -> None:
         found = settings.read(services.environment(tmp_path, training_megabytes=1000))

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import threading
@@ -216,7 +217,7 @@ class TestWaiting:
     """What was charged, and that this worker cannot go on with, waits: half a day of it is an attempt."""
 
     @embedded
-    @pytest.mark.parametrize("lacking", ["the signing key", "the dataset", "memory"])
+    @pytest.mark.parametrize("lacking", ["the signing key", "the dataset", "memory", "a request it can read"])
     def test_for_what_a_worker_lacks_ends_with_the_last_attempt(self, lacking, queue, caplog):
         dataset = queue.dataset()
         training, found = queue.training(dataset), queue.found
@@ -226,6 +227,9 @@ class TestWaiting:
             found.signing_key_file.chmod(0o644)
         elif lacking == "the dataset":
             stored(queue, dataset).rename(queue.folder / "elsewhere")
+        elif lacking == "a request it can read":
+            newer = json.loads(queue.row(training).request) | {"parameters": {"of": "another version"}}
+            queue.change(training, request=json.dumps(newer))
         else:
             found = dataclasses.replace(found, training_megabytes=1)
         left = worker.Worker(found)

@@ -335,7 +335,7 @@ def _same(client: distributed.Client, who: str, found: Sequence[dict[str, str]])
             if theirs.get(name) != ours[name]:
                 raise errors.ClusterUnfit(
                     f"A {who} of the cluster has {name} {theirs.get(name)} and this machine {ours[name]}; "
-                    "install the same there and start it again."
+                    "install the same there, or take a machine of the same kind, and start it again."
                 )
 
 

@@ -120,7 +120,8 @@ def _write(draft: stores.Draft, rough: Scratch, units: int, schema: Schema, plac
 
 def units(place: Place) -> int:
     """Refused if this machine cannot read the dataset: it is away, or lacks files, or is under a key that is not here.
-    The store is asked twice, however many files there are: a charge waits for the answer."""
+    A charge waits for the answer: the store is asked for the manifest, and for the names of its files, a bucket by the
+    thousand."""
     found = shelves.manifest(place, once=True)
     found.check_whole(place)
     return found.units

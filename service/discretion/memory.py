@@ -138,11 +138,12 @@ def summing(asked: Asked) -> int:
     keeps its own while it adds two others'."""
     tables = _partial(asked)
     kept = max(_COPIES * tables, _SMALL * min(tables, shares.LARGE))
-    return _reading(asked, 1) + _stacks(asked, 1) + _SENT * _told(asked) + kept
+    return _reading(asked, 1) + _stacks(asked, 1, 1) + _SENT * _told(asked) + kept
 
 
 def scheduling(asked: Asked) -> int:
-    """Bytes, at most, of a scheduler that passes on what machines are told and, whole, what they have made of it."""
+    """Bytes, at most, of a scheduler that passes on what machines are told and, whole, what they have made of it, for
+    one training at a time."""
     return PROGRAM + _PASSED_ON * _told(asked) + _partial(asked)
 
 

@@ -160,7 +160,8 @@ def let_go(
 
 
 def count_wait(connection: sa.Connection, unfit: Collection[str], *, at: datetime) -> None:
-    """Of those that are charged and that nobody could go on with for so long: waiting costs nothing, and must end."""
+    """Of those that are charged, that nobody has had for so long and a worker could not go on with: waiting costs
+    nothing, and must end."""
     left = (trainings.c.state == RUNNING) & (trainings.c.lease_until < database.stamp(at - _WAIT))
     counted = {"attempts": trainings.c.attempts + 1, "lease_until": database.stamp(at - timedelta(microseconds=1))}
     connection.execute(trainings.update().where(left & trainings.c.id.in_(list(unfit))).values(counted))

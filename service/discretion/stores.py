@@ -331,12 +331,13 @@ class Bucket:
             return []
 
         for _ in range(_ROUNDS):
-            with ThreadPoolExecutor(_THREADS) as pool:
-                for found in left():
-                    pool.submit(self.bucket.delete, found.key, found.id)
-            if not left():
+            versions = left()
+            if not versions:
                 return False
-        return True
+            with ThreadPoolExecutor(_THREADS) as pool:
+                for found in versions:
+                    pool.submit(self.bucket.delete, found.key, found.id)
+        return bool(left())
 
     def sweep(self, broken: Broken, end: End) -> None:
         now = None

@@ -196,8 +196,15 @@ class Worker:
         """From the claim to the end of the child, and to the record of it if the child could not write one."""
         _log.info("Training %s begins.", held.training)
         now = time.monotonic()
-        with database.snapshot(self._engine) as connection:
-            _, asked, _ = runs.work(connection, held)
+        try:
+            with database.snapshot(self._engine) as connection:
+                _, asked, _ = runs.work(connection, held)
+        except errors.Refusal:  # of a request of another version; it has no time of the schedule that could be kept
+            if not held.exhausted:
+                raise
+            with contextlib.suppress(errors.LeaseLost):
+                self._record_failure(held)
+            return
         usual = requests.usual_seconds(asked)
         # A run that goes on keeps the beat of the first one, but does not pause again for as long as it was away.
         begun = now - held.elapsed % usual
@@ -270,10 +277,14 @@ class Worker:
             if time.monotonic() - kept >= self._tick(usual):
                 kept = time.monotonic()
                 self._keep(held, shown)
-        with database.transaction(self._engine) as connection:
-            if self._stopping:  # the next run fails in the same way, at its time
+        if self._stopping:  # the next run fails in the same way, at its time
+            with database.transaction(self._engine) as connection:
                 runs.let_go(connection, held, at=database.clock(connection), told=True)
-                return
+            return
+        self._record_failure(held)
+
+    def _record_failure(self, held: Claim) -> None:
+        with database.transaction(self._engine) as connection:
             runs.fail(connection, held)
         _log.warning("Training %s failed.", held.training)
 

@@ -15,6 +15,7 @@ from discretion.learning.trajectories import Trajectories, block_of
 
 FOLDER = Path(sums.__file__).parent
 ROWS = ("reads a patient's value", "evaluates a released value on a record", "turns a state into features")
+EXACT = ("self.bound", "self.clip", "self.schema.per_unit", "maps.ONE")  # fractions and whole numbers
 INEXACT = re.compile(
     "pow|power|float_power|exp(2|m1)?|log(2|10|1p|addexp2?)?|(a|arc)?(sin|cos|tan)h?2?|sinc|hypot|cbrt|gamma|erfc?|(nan)?(mean|std|var)|average"
 )
@@ -30,11 +31,13 @@ def summing() -> list[str]:
 
 def inexact(source: str) -> Iterator[str]:
     """Library functions of which nobody promises the last bit, or the order of adding up; and powers, but for squares,
-    which numpy makes by a product, and those of a written number to whole exponents."""
+    which numpy makes by a product if they are of an array, and those of a written number to whole exponents."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Attribute(value=ast.Name(id="np" | "math"), attr=name) if INEXACT.fullmatch(name):
                 yield ast.unparse(node)
+            case ast.BinOp(op=ast.Pow(), left=ast.Attribute() as base) if ast.unparse(base) not in EXACT:
+                yield ast.unparse(node)  # of a field, which is one number: by the C library
             case ast.BinOp(op=ast.Pow(), left=base, right=exponent) if ast.unparse(exponent) != "2":
                 written = isinstance(base.operand if isinstance(base, ast.UnaryOp) else base, ast.Constant)
                 if not written or any(map(_is_no_integer, ast.walk(exponent))):
@@ -54,7 +57,17 @@ class TestSources:
 
     @pytest.mark.parametrize(
         "source",
-        ["r**power", "r**4", "x**0.5", "2.0 ** (k / 4)", "2 ** (0.5 * k)", "r **= 3", "np.exp2(r)", "math.tan(r)"],
+        [
+            "r**power",
+            "r**4",
+            "self.ceiling**2",
+            "x**0.5",
+            "2.0 ** (k / 4)",
+            "2 ** (0.5 * k)",
+            "r **= 3",
+            "np.exp2(r)",
+            "math.tan(r)",
+        ],
     )
     def test_and_what_may_is_noticed(self, source: str) -> None:
         assert len(list(inexact(source))) == 1
