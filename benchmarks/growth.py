@@ -22,7 +22,6 @@ POINTS: Final = Path(__file__).parent / "growth.json"
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "figures" / "performance" / "growth.png"
 _JUDGING: Final = (scale.ROUND_BY_ROUND, scale.BY_TABLE)
 _DISCRETE: Final = (*scale.COUNTING, scale.ROUND_BY_ROUND)
-_VECTOR: Final = (scale.POOLED, scale.BY_STEP, scale.REGRESSING)
 _EVALUATING: Final = (scale.ROUND_BY_ROUND, scale.REGRESSING)
 _ROUNDS: Final = 1.45  # exponent of H·min(H, 40) at 5, 50 and 500 steps: each pass over the steps is for one of them
 _NONE: Final = 0.1  # an exponent below that is none: its figure is noise
@@ -54,13 +53,13 @@ class Curve:
 CURVES: Final = (
     Curve("n", (30_000, 300_000, 3_000_000), lambda n: scale.discrete(), lambda n: n, 1.0, scale.COUNTING),
     Curve("n", (5_000, 50_000, 500_000), lambda n: scale.discrete(), lambda n: n, 1.0, _JUDGING),
-    Curve("n", (3_000, 30_000, 300_000), lambda n: scale.vector(4), lambda n: n, 1.0, _VECTOR),
+    Curve("n", (3_000, 30_000, 300_000), lambda n: scale.vector(4), lambda n: n, 1.0, scale.VECTOR),
     Curve("S", (1_000, 10_000, 100_000), lambda s: scale.discrete(s, 5), lambda s: 100_000, 1.0, _DISCRETE),
     Curve("A", (2, 20, 200), lambda a: scale.discrete(actions=a), lambda a: 100_000, 1.0, _DISCRETE),
-    Curve("A", (2, 20, 200), lambda a: scale.vector(4, a), lambda a: 5_000, 1.0, _VECTOR),
+    Curve("A", (2, 20, 200), lambda a: scale.vector(4, a), lambda a: 5_000, 1.0, scale.VECTOR),
     Curve("H", (5, 50, 500), lambda h: scale.discrete(horizon=h), lambda h: 20_000, 1.0, _DISCRETE),
-    Curve("H", (5, 50, 500), lambda h: scale.vector(4, horizon=h), lambda h: 2_000, 1.0, _VECTOR),
-    Curve("d", (10, 100, 1000), lambda d: scale.vector(d // 5 - 1), lambda d: 5_000, 2.0, _VECTOR),
+    Curve("H", (5, 50, 500), lambda h: scale.vector(4, horizon=h), lambda h: 2_000, 1.0, scale.VECTOR),
+    Curve("d", (10, 100, 1000), lambda d: scale.vector(d // 5 - 1), lambda d: 5_000, 2.0, scale.VECTOR),
 )
 
 

@@ -35,6 +35,7 @@ _PRODUCTS = "the bare BLAS products on the same floats, in memory"
 COUNTING = ("DP-APVI", "DP-APVI, first visits", "DP-PAE")
 POOLED, BY_STEP = "DP-VAPVI, pooled", "DP-VAPVI, by step"
 ROUND_BY_ROUND, BY_TABLE, REGRESSING = "DP-FQE, rounds", "DP-FQE, table", "DP-FQE, vector states"
+VECTOR = (POOLED, BY_STEP, REGRESSING)
 PARAMETERS: dict[str, Callable[[Schema], learners.Parameters]] = {
     "DP-APVI": lambda schema: apvi.Parameters(),
     "DP-APVI, first visits": lambda schema: apvi_stationary.Parameters(),

@@ -6,7 +6,8 @@ learning takes; WHOLE in the environment says how many megabytes its machine has
 is a machine of a cluster that takes `TOO_MUCH` for every share. `python -m tests.hungry learn FOLDER CASE` learns one
 of `CASES` from stored stays, and `large` one of `LARGE`, within a fence of what `memory.need` says, and prints the
 bytes that were needed at most, by the kernel's count, and those that it says; `elsewhere` is `learn` with sums from the
-cluster that the settings name. `python -m tests.hungry draw FOLDER DATABASE` does so for the one training of a queue,
+cluster that the settings name. `python -m tests.hungry bare FOLDER LEARNER` learns with nothing kept from one pass to
+the next, and prints the bytes alone. `python -m tests.hungry draw FOLDER DATABASE` does so for the one training of a queue,
 as far as its release, as if it were killed there; `resume` does it again from what was drawn, and releases; `derive`
 makes a further policy of that.
 """
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from benchmarks import stays
+from benchmarks import scale, stays
 from benchmarks.rows import peak_megabytes
 
 from discretion import (
@@ -173,6 +174,20 @@ def _learn(case: _Case, folder: Path, *, elsewhere: bool = False) -> None:
     _say(memory.need(asked))
 
 
+def bare(name: str) -> Schema:
+    """Whose tables are small, so that blocks are most of what is taken."""
+    return scale.vector(4, 3, 10) if name in scale.VECTOR else scale.discrete(30, 3, 10)
+
+
+def _bare(folder: Path, name: str) -> None:
+    place = stays.place(folder)
+    asked = scale.asked(name, bare(name), datasets.units(place))
+    memory.reuse()
+    trajectories = datasets.load(place, asked.schema, room=0, whole=memory.keeps_blocks(asked))
+    _make(asked, Curator(trajectories, scale.RHO))
+    print(round(peak_megabytes() * memory.MEGABYTE))
+
+
 def _make(asked: requests.Asked, curator: Curator) -> None:
     if isinstance(asked.parameters, evaluators.Parameters):
         evaluators.evaluate(curator, asked.privacy, asked.parameters, stays.judged(asked.schema))
@@ -226,6 +241,8 @@ if __name__ == "__main__":
             _learn(LARGE[name], Path(folder))
         case ["elsewhere", folder, name]:
             _learn(ELSEWHERE[name], Path(folder), elsewhere=True)
+        case ["bare", folder, name]:
+            _bare(Path(folder), name)
         case ["draw" | "resume" as how, folder, url]:
             _go_on(Path(folder), url, release=how == "resume")
         case ["derive", _, url]:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -283,6 +284,21 @@ class TestBeforeTheCharge:
 
     def test_what_is_well_is_said(self, running: Cluster) -> None:
         assert self.asked(running).startswith("2 machines")
+
+    def test_each_listens_at_one_port_that_wants_a_certificate(self, running: Cluster) -> None:
+        """Dask would open one more, in plain HTTP."""
+        places = [clusters.ports(process) for process in running.running]
+        assert [len(each) for each in places] == [1, 1, 1]
+        assert places[0] == {int(str(running.settings["cluster"]).rpartition(":")[2])}
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        for (port,) in places:
+            with (
+                pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED|certificate required"),
+                socket.create_connection(("127.0.0.1", port), 10) as plain,
+                trusting.wrap_socket(plain) as line,
+            ):
+                line.recv(1)
 
     def test_no_scheduler(self, running: Cluster) -> None:
         with pytest.raises(errors.ClusterUnavailable, match="start it: discretion cluster schedule"):

@@ -228,13 +228,15 @@ class TestAccept:
         assert accept(rows, tmp_path / "set") == datasets.Accepted(2, 3, 6)
         assert same(uploading.stored(tmp_path / "set", SCHEMA), expected(rows))
 
+    @pytest.mark.parametrize("at_once", [2, 3, 4096])
     @pytest.mark.parametrize("length", [1, 2, 5])
     def test_spans_divide_the_positions_and_blocks_follow_them(
-        self, length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, length: int, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spans = [(start, min(start + length, 9)) for start in range(0, 9, length)]
         monkeypatch.setattr(datasets, "_spans", lambda count, schema: spans)
         monkeypatch.setattr(datasets, "_CHUNK", 100)
+        monkeypatch.setattr(datasets, "_AT_ONCE", at_once)
         rows = some_rows(9)
         accept(rows, tmp_path / "set")
         stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA)
@@ -310,7 +312,7 @@ class TestAccept:
         assert datasets._spans(10**5, SCHEMA) == [(0, 10**5)]
         wide = Schema(10_000, Discrete(5), 2, per_unit=10_000)
         spans = datasets._spans(10**6, wide)
-        assert len(spans) <= 4096
+        assert len(spans) <= 65_536
         assert [start for start, _ in spans[1:]] == [end for _, end in spans[:-1]]
 
     def test_no_identifier_is_on_disk_once_positions_are_drawn(

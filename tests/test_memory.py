@@ -47,20 +47,39 @@ def measured(
 
 
 def said_by(*asked: str, settings: dict[str, str] | None = None) -> tuple[int, int]:
+    taken, most = map(int, printed(*asked, settings=settings).split())
+    return taken, most
+
+
+def printed(*asked: str, settings: dict[str, str] | None = None) -> str:
     command = [sys.executable, "-m", "tests.hungry", *asked]
     environment = os.environ | cli._RESERVED | (settings or {}) | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    taken, said = map(int, done.stdout.split())
-    return taken, said
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 
 class TestNeed:
     @pytest.mark.parametrize("name", scale.PARAMETERS)
-    def test_does_not_grow_with_patients_once_there_are_many(self, name: str) -> None:
-        vector = name in (scale.POOLED, scale.BY_STEP, scale.REGRESSING)
-        schema, many = (scale.vector(16), 10**6) if vector else (scale.discrete(), 10**7)
-        some, more = (memory.need(scale.asked(name, schema, units)) for units in (many, 10 * many))
-        assert some == more
+    @pytest.mark.parametrize("processors", [1, 2, 8])
+    def test_does_not_grow_with_patients_once_there_are_many(self, name: str, processors: int) -> None:
+        vector = name in scale.VECTOR
+        schema, many = (scale.vector(16), (10**6, 10**7)) if vector else (scale.discrete(), (10**7, 10**8, 10**9))
+        asked = [scale.asked(name, schema, units) for units in many]
+        assert len({memory.need(each, processors) for each in asked}) == 1
+        assert len({memory.summing(each) for each in asked}) == 1
+
+    @pytest.mark.parametrize("name", scale.PARAMETERS)
+    def test_nor_does_what_is_taken_by_as_much_as_a_byte_for_each_record(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of blocks that are small, and of which none is kept. Fewer than 262 144 patients are not many: so many are
+        asked how long their vectors are."""
+        monkeypatch.setattr(datasets, "_BLOCK", 2**22)
+        sizes = (150_000, 1_000_000) if name in scale.VECTOR else (300_000, 1_500_000)
+        taken = []
+        for units in sizes:
+            stays.store(tmp_path / str(units), hungry.bare(name), units)
+            taken.append(int(printed("bare", str(tmp_path / str(units)), name)))
+        assert taken[1] - taken[0] < hungry.bare(name).horizon * (sizes[1] - sizes[0])
 
     @pytest.mark.parametrize("case", hungry.CASES)
     def test_a_learner_takes_no_more_than_that_and_not_much_less(self, case: str, tmp_path: Path) -> None:

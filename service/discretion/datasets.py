@@ -38,7 +38,8 @@ from discretion.uploads import Records
 _log = logging.getLogger(__name__)
 
 _BLOCK: Final = 2**25  # bytes of the records of one span, if every unit has all the steps it may
-_MOST_BLOCKS: Final = 4096
+_MOST_BLOCKS: Final = 65_536
+_AT_ONCE: Final = 4096  # files that rows are dealt out to: each chunk has some for all of them
 _MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
 _THREADS: Final = 2  # that write files
 _CHUNK: Final = 2**23  # bytes of records dealt out at a time
@@ -215,21 +216,35 @@ def _read(file: IO[bytes], kind: np.dtype[np.void], most: int) -> Records:
 
 
 def _deal(rough: Scratch, positions: IntArray, spans: list[Span], schema: Schema) -> None:
-    """Put each unit's rows, with its position for its ordinal, into the file of its span."""
-    kind = uploads.record(schema)
-    with rough.open(_ROWS, "rb") as rows:
-        for parts in formats.ahead(_parts(rows, kind, positions, spans[0][1])):
+    """Put each unit's rows, with its position for its ordinal, into the file of its span; where there are very many,
+    first into those of some spans together."""
+    kind, length = uploads.record(schema), spans[0][1]
+    several = -(-len(spans) // _AT_ONCE)
+    if several == 1:
+        _deal_out(rough, _ROWS, "", kind, length, positions)
+        return
+    _deal_out(rough, _ROWS, f"{_ROWS}-", kind, several * length, positions)
+    for first in range(0, len(spans), several):
+        _deal_out(rough, f"{_ROWS}-{first // several}", "", kind, length)
+
+
+def _deal_out(
+    rough: Scratch, name: str, prefix: str, kind: np.dtype[np.void], length: int, positions: IntArray | None = None
+) -> None:
+    with rough.open(name, "rb") as rows:
+        for parts in formats.ahead(_parts(rows, kind, positions, length)):
             for span, records in parts:
-                _append(rough, str(span), records)
-    rough.delete(_ROWS)
+                _append(rough, f"{prefix}{span}", records)
+    rough.delete(name)
 
 
 def _parts(
-    rows: IO[bytes], kind: np.dtype[np.void], positions: IntArray, length: int
+    rows: IO[bytes], kind: np.dtype[np.void], positions: IntArray | None, length: int
 ) -> Iterator[list[tuple[int, Records]]]:
     """The rows chunk by chunk, each by span, in the order of arrival."""
     while len(records := _read(rows, kind, max(1, _CHUNK // kind.itemsize))):
-        records["unit"] = positions[records["unit"]]
+        if positions is not None:
+            records["unit"] = positions[records["unit"]]
         index = (records["unit"] // length).astype(np.uint16)  # sorted by its digits, which is fastest
         ordered = records[np.argsort(index, kind="stable")]
         ends = np.cumsum(np.bincount(index))

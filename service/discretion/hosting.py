@@ -28,6 +28,21 @@ _AGAIN: Final = 1.0  # seconds before a machine looks for its scheduler again
 _DEATH: Final = 15.0  # seconds that it looks each time
 
 
+class _NoPages:
+    """Dask opens a port in plain HTTP for its pages, also where there are none."""
+
+    def start_http_server(self, *given: Any, **named: Any) -> None:
+        pass
+
+
+class _Scheduler(_NoPages, distributed.Scheduler):
+    pass
+
+
+class _Machine(_NoPages, distributed.Worker):
+    pass
+
+
 def schedule(found: Settings) -> None:
     asyncio.run(_until_told(_schedule(found)))
 
@@ -60,13 +75,12 @@ async def _schedule(found: Settings) -> None:
     _quiet()
     named = cluster.configured(found)
     try:
-        async with distributed.Scheduler(
+        async with _Scheduler(
             host=found.host,
             port=named.port,
             protocol="tls",
             security=cluster.security(named),
             dashboard=False,
-            dashboard_address=None,
         ) as scheduler:
             _log.info("Scheduling sums on port %d.", named.port)
             await scheduler.finished()
@@ -88,7 +102,7 @@ async def _work(found: Settings, most: int, fence: Callable[[], None]) -> None:
                 tempfile.TemporaryDirectory(prefix="discretion-cluster-") as empty,
                 contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError, ValueError, RuntimeError),
             ):
-                async with distributed.Worker(
+                async with _Machine(
                     named.address,
                     nthreads=1,
                     memory_limit=most,
