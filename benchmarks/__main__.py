@@ -1,7 +1,8 @@
 """Measure everything side by side with its peer and write results.json; with --only some parts, the rest being kept.
 
 Each run adds a line to history.jsonl. Exits 1 if something has fallen by more than 30 % since, at once or little by
-little, or misses its goal, and names it. A whole run also names rows that are stored and no longer measured.
+little, or misses its goal, and names it; so does a whole run if it has not measured a row that is stored. Where a row
+has got another name, that is said once: what is stored then is what was measured.
 """
 
 import argparse
@@ -58,19 +59,23 @@ def main() -> int:
 
 
 def judge(rows: list[Row], before: list[history.Run], stored: list[Row]) -> int:
-    """Says what is wrong with what was measured. What is missing is only named: it may have another name now, or need
-    an engine for containers that is not here."""
+    """Says what is wrong with what was measured. What only an engine for containers can measure may be missing."""
     fallen, missed = history.fallen(rows, before), goals.missed(rows)
-    for word, sentences in (("FELL", fallen), ("MISSED", missed), ("MISSING", missing(stored, rows))):
+    absent = missing(stored, rows)
+    for word, sentences in (("FELL", fallen), ("MISSED", missed), ("MISSING", map(_sentence, absent))):
         for sentence in sentences:
             print(f"{word} {sentence}")
-    return 1 if fallen or missed else 0
+    return 1 if fallen or missed or any(row["name"] not in deployment.OF_THE_IMAGE for row in absent) else 0
 
 
-def missing(stored: list[Row], measured: list[Row]) -> list[str]:
+def missing(stored: list[Row], measured: list[Row]) -> list[Row]:
     """Of the rows that are stored, those that a whole run has not measured."""
     known = {history.key(row) for row in measured}
-    return [f"{row['name']}, beside {row['peer']}" for row in stored if history.key(row) not in known]
+    return [row for row in stored if history.key(row) not in known]
+
+
+def _sentence(absent: Row) -> str:
+    return f"{absent['name']}, beside {absent['peer']}"
 
 
 def merged(stored: list[Row], measured: list[Row]) -> list[Row]:

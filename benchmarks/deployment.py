@@ -27,15 +27,27 @@ _BARE = "a FastAPI application that says one word"
 _ROUNDS = 5
 _IMAGE, _BASE = "discretion", "python:3.11-slim-bookworm"
 _ROOT = Path(__file__).parents[1]
+_WHOLE = "the image, Debian and Python included"
 _VFS = os.environ | {"STORAGE_DRIVER": "vfs"}  # of buildah, where there is no root or no other driver
+
+
+def _names(what: str) -> tuple[str, str, str]:
+    return (
+        f"start of {what}, until ready",
+        f"memory of the API at rest, of {what}",
+        f"memory of a worker at rest, of {what}",
+    )
+
+
+OF_THE_IMAGE = {_WHOLE, *_names("the image")}  # rows that only an engine for containers can measure
 
 
 def measure() -> Iterator[Row]:
     yield from _sizes()
-    yield from _starts([sys.executable], "the program outside the image")
+    yield from _starts([sys.executable], _names("the program outside the image"))
     with _container() as python:
         if python is not None:
-            yield from _starts(python, "the image")
+            yield from _starts(python, _names("the image"))
 
 
 # --- size --------------------------------------------------------------------------------------------------------
@@ -50,8 +62,7 @@ def _sizes() -> Iterator[Row]:
     if (
         image is not None and base is not None
     ):  # else no engine here has built it, and its packages are what can be weighed
-        name = "the image, Debian and Python included"
-        yield row(name, "MB", image, "its base image, with these three", base + theirs, "value < 600")
+        yield row(_WHOLE, "MB", image, "its base image, with these three", base + theirs, "value < 600")
 
 
 def _installed(*names: str) -> float:
@@ -148,7 +159,7 @@ def _runs(*command: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _starts(python: Sequence[str], what: str) -> Iterator[Row]:
+def _starts(python: Sequence[str], names: tuple[str, str, str]) -> Iterator[Row]:
     script = Path(starting.__file__).read_text(encoding="utf-8")
     done = subprocess.run(
         [*python, "-c", script, str(_ROUNDS)], stdout=subprocess.PIPE, text=True, env=_VFS, check=True
@@ -156,9 +167,10 @@ def _starts(python: Sequence[str], what: str) -> Iterator[Row]:
     found = json.loads(done.stdout)
     began, api, worker = (statistics.median(column) for column in zip(*found["service"], strict=True))
     theirs, bare = (statistics.median(column) for column in zip(*found["word"], strict=True))
-    yield row(f"start of {what}, until ready", "s", began, _BARE, theirs, "ratio ≤ 5")
-    yield row(f"memory of the API at rest, of {what}", "MB", api, _BARE, bare, "value < 250")
-    yield row(f"memory of a worker at rest, of {what}", "MB", worker, _BARE, bare, "value < 250")
+    start, of_api, of_worker = names
+    yield row(start, "s", began, _BARE, theirs, "ratio ≤ 5")
+    yield row(of_api, "MB", api, _BARE, bare, "value < 250")
+    yield row(of_worker, "MB", worker, _BARE, bare, "value < 250")
 
 
 if __name__ == "__main__":

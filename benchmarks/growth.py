@@ -1,12 +1,12 @@
 """How the time of a training grows with stays, states, actions, steps and features, over two decades each.
 
-The exponent is the slope of a line through the logarithms. What a training does once, whatever the size, makes it
-smaller; what grows faster than it should makes it larger.
+The exponent is the slope of a line through the logarithms, or that of its last decade, if that is steeper: what a
+training does once, whatever the size, hides in the first how the rest grows.
 """
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +43,7 @@ class Curve:
         return _ROUNDS if self.letter == "H" and learner in _EVALUATING else self.most
 
     def goal(self, learner: str) -> str:
-        return f"value <= {self.own(learner) + (0.05 if self.letter == 'n' else 0.1):g}"
+        return f"value <= {self.own(learner) + 0.05:g}"
 
     @property
     def drawn(self) -> set[tuple[str, str]]:
@@ -72,12 +72,20 @@ def measure() -> Iterator[Row]:
                 found[name].append(taken)
         for name, seconds in found.items():
             points.append({"letter": curve.letter, "learner": name, "sizes": curve.sizes, "seconds": seconds})
-            exponent = max(_NONE, float(np.polyfit(np.log(curve.sizes), np.log(seconds), 1)[0]))
             own = curve.own(name)
             peer = {1.0: "a line", 2.0: "a square", _ROUNDS: "a pass for each of 40 steps"}[own]
-            yield row(f"growth with {curve.letter}, {name}", "exponent", exponent, peer, own, curve.goal(name))
+            steepness = exponent(curve.sizes, seconds)
+            yield row(f"growth with {curve.letter}, {name}", "exponent", steepness, peer, own, curve.goal(name))
     POINTS.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
     draw(points)
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    return max(_NONE, _slope(sizes, seconds), _slope(sizes[-2:], seconds[-2:]))
+
+
+def _slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def _timed(curve: Curve, size: int) -> Iterator[tuple[str, float]]:

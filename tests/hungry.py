@@ -7,9 +7,9 @@ is a machine of a cluster that takes `TOO_MUCH` for every share. `python -m test
 of `CASES` from stored stays, and `large` one of `LARGE`, within a fence of what `memory.need` says, and prints the
 bytes that were needed at most, by the kernel's count, and those that it says; `elsewhere` is `learn` with sums from the
 cluster that the settings name. `python -m tests.hungry bare FOLDER LEARNER` learns with nothing kept from one pass to
-the next, and prints the bytes alone. `python -m tests.hungry draw FOLDER DATABASE` does so for the one training of a queue,
-as far as its release, as if it were killed there; `resume` does it again from what was drawn, and releases; `derive`
-makes a further policy of that.
+the next, and prints the bytes alone. `python -m tests.hungry draw FOLDER DATABASE` learns the one training of a
+queue, as far as its release, as if it were killed there; `resume` does it again from what was drawn, and releases;
+`derive` makes a further policy of that.
 """
 
 import contextlib

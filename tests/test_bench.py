@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as bench
-from benchmarks import goals, history, scale, stays
+from benchmarks import deployment, goals, growth, history, scale, stays
 from benchmarks.rows import peak_megabytes, quickest_and_largest, row
 
 from discretion import datasets
@@ -126,9 +126,25 @@ class TestJudge:
         assert bench.judge([measured(ratio)], [{"work | peer": 1.0}], []) == 1
         assert said in capsys.readouterr().out
 
-    def test_a_row_that_is_no_longer_measured_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert bench.judge([measured(1.0, name="renamed")], [], [measured(1.0), measured(1.0, name="renamed")]) == 0
+    def test_a_row_that_is_no_longer_measured_is_named_and_fails(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert bench.judge([measured(1.0, name="renamed")], [], [measured(1.0), measured(1.0, name="renamed")]) == 1
         assert capsys.readouterr().out == "MISSING work, beside peer\n"
+
+    @pytest.mark.parametrize("name", deployment.OF_THE_IMAGE)
+    def test_one_that_needs_an_engine_for_containers_is_named_only(
+        self, name: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert bench.judge([measured(1.0)], [], [measured(1.0), measured(1.0, name=name)]) == 0
+        assert capsys.readouterr().out == f"MISSING {name}, beside peer\n"
+        assert name in {row["name"] for row in json.loads(bench.RESULTS.read_text(encoding="utf-8"))}
+
+
+class TestGrowth:
+    @pytest.mark.parametrize(
+        ("seconds", "exponent"), [((1, 10, 100), 1.0), ((1, 10, 1000), 2.0), ((1, 100, 1000), 1.5), ((5, 5, 5), 0.1)]
+    )
+    def test_the_last_decade_counts_if_it_is_steeper(self, seconds: tuple[int, ...], exponent: float) -> None:
+        assert growth.exponent((3, 30, 300), seconds) == pytest.approx(exponent)
 
 
 class TestRounds:

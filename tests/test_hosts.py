@@ -19,14 +19,16 @@ def _allowed() -> None:
 
 
 class TestRaces:
-    def test_a_machine_on_the_other_host_dies_in_the_middle_of_a_sum(self) -> None:
-        wanted = json.dumps([("a machine there", cluster.WHEN[0])])
-        command = hosts.command("benchmarks.evidence.cluster", wanted)
+    def test_what_is_lost_in_the_middle_of_a_sum(self) -> None:
+        wanted = [(what, cluster.WHEN[0]) for what in ("a machine there", "the cable for 10 s", "the scheduler")]
+        command = hosts.command("benchmarks.evidence.cluster", json.dumps(wanted))
         done = subprocess.run(command, capture_output=True, text=True, cwd=hosts.ROOT)
         assert done.returncode == 0, done.stdout + done.stderr
-        (race,) = (json.loads(line) for line in done.stdout.splitlines())
-        assert race["as_said"]  # the machine was in the middle of a block, and the sum was not there yet
-        assert (race["state"], race["charges"], race["same_integers"]) == ("released", 1, True)
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [(race["lost"], race["when"]) for race in found] == wanted
+        for race in found:
+            assert race["as_said"]  # machines were in the middle of a block, and the sum was not there yet
+            assert (race["state"], race["charges"], race["same_integers"]) == ("released", 1, True)
 
     def test_what_is_committed_holds(self) -> None:
         found = json.loads(cluster.SUMMARY.read_text(encoding="utf-8"))
