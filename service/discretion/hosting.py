@@ -28,10 +28,19 @@ _AGAIN: Final = 1.0  # seconds before a machine looks for its scheduler again
 _DEATH: Final = 15.0  # seconds that it looks each time
 
 
-def _without_pages(server: Any) -> Any:
+class _NoPages:
     """Dask opens a port in plain HTTP for its pages, also where there are none."""
-    server.start_http_server = lambda *given, **named: None
-    return server
+
+    def start_http_server(self, *given: Any, **named: Any) -> None:
+        pass
+
+
+class _Scheduler(_NoPages, distributed.Scheduler):  # type: ignore[misc]
+    pass
+
+
+class _Machine(_NoPages, distributed.Worker):  # type: ignore[misc]
+    pass
 
 
 def schedule(found: Settings) -> None:
@@ -66,14 +75,12 @@ async def _schedule(found: Settings) -> None:
     _quiet()
     named = cluster.configured(found)
     try:
-        async with _without_pages(
-            distributed.Scheduler(
-                host=found.host,
-                port=named.port,
-                protocol="tls",
-                security=cluster.security(named),
-                dashboard=False,
-            )
+        async with _Scheduler(
+            host=found.host,
+            port=named.port,
+            protocol="tls",
+            security=cluster.security(named),
+            dashboard=False,
         ) as scheduler:
             _log.info("Scheduling sums on port %d.", named.port)
             await scheduler.finished()
@@ -95,16 +102,14 @@ async def _work(found: Settings, most: int, fence: Callable[[], None]) -> None:
                 tempfile.TemporaryDirectory(prefix="discretion-cluster-") as empty,
                 contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError, ValueError, RuntimeError),
             ):
-                async with _without_pages(
-                    distributed.Worker(
-                        named.address,
-                        nthreads=1,
-                        memory_limit=most,
-                        security=cluster.security(named),
-                        local_directory=empty,
-                        death_timeout=_DEATH,
-                        dashboard=False,
-                    )
+                async with _Machine(
+                    named.address,
+                    nthreads=1,
+                    memory_limit=most,
+                    security=cluster.security(named),
+                    local_directory=empty,
+                    death_timeout=_DEATH,
+                    dashboard=False,
                 ) as machine:
                     if not fenced:  # once: no limit can be raised; here, where Dask's own threads have their stacks
                         fence()
