@@ -39,7 +39,7 @@ def _names(what: str) -> tuple[str, str, str]:
     )
 
 
-OF_THE_IMAGE = {_WHOLE, *_names("the image")}  # rows that only an engine for containers can measure
+OF_THE_IMAGE = (_WHOLE, *_names("the image"))  # rows that only an engine for containers can measure
 
 
 def measure() -> Iterator[Row]:
