@@ -6,9 +6,9 @@ learning takes; WHOLE in the environment says how many megabytes its machine has
 is a machine of a cluster that takes `TOO_MUCH` for every share. `python -m tests.hungry learn FOLDER CASE` learns one
 of `CASES` from stored stays, and `large` one of `LARGE`, within a fence of what `memory.need` says, and prints the
 bytes that were needed at most, by the kernel's count, and those that it says; `elsewhere` is `learn` with sums from the
-cluster that the settings name. `python -m tests.hungry bare FOLDER LEARNER` learns with nothing kept from one pass to
-the next, and prints the bytes alone. `python -m tests.hungry draw FOLDER DATABASE` learns the one training of a
-queue, as far as its release, as if it were killed there; `resume` does it again from what was drawn, and releases;
+cluster that the settings name. `python -m tests.hungry bare FOLDER LEARNER` learns by one thread with nothing kept from
+one pass to the next, and prints the bytes alone. `python -m tests.hungry draw FOLDER DATABASE` learns the one training
+of a queue, as far as its release, as if it were killed there; `resume` does it again from what was drawn, and releases;
 `derive` makes a further policy of that.
 """
 
@@ -180,6 +180,7 @@ def bare(name: str) -> Schema:
 
 
 def _bare(folder: Path, name: str) -> None:
+    sums.processors = lambda: 1  # how many threads happen to hold their most at once is luck
     place = stays.place(folder)
     asked = scale.asked(name, bare(name), datasets.units(place))
     memory.reuse()
