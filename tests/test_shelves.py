@@ -155,7 +155,7 @@ class TestTampering:
     @pytest.mark.parametrize(
         "tamper",
         [
-            lambda there, other: changed(there / "0001.parquet.sealed", lambda c: c[:50] + b"\0" + c[51:]),
+            lambda there, other: changed(there / "0001.parquet.sealed", lambda c: c[:50] + bytes([c[50] ^ 1]) + c[51:]),
             lambda there, other: changed(there / "0001.parquet.sealed", lambda c: c[:-1]),
             lambda there, other: changed(there / "0001.parquet.sealed", lambda c: c + b"\0"),
             lambda there, other: changed(there / "0001.parquet.sealed", lambda c: b""),
