@@ -169,9 +169,14 @@ def _learn(case: _Case, folder: Path, *, elsewhere: bool = False) -> None:
     with contextlib.ExitStack() as stack:
         totals: Summing = sums.totals
         if elsewhere:
-            totals = stack.enter_context(cluster.engine(settings.read(), stays.place(folder).name)).totals
+            totals = stack.enter_context(summed_elsewhere(asked, folder)).totals
         _make(asked, Curator(trajectories, Fraction(RHO), None, totals))
     _say(memory.need(asked))
+
+
+def summed_elsewhere(asked: requests.Asked, folder: Path) -> contextlib.AbstractContextManager[cluster.Engine]:
+    need, whole = memory.summing(asked), memory.keeps_blocks(asked)
+    return cluster.engine(settings.read(), stays.place(folder).name, need, whole=whole)
 
 
 def bare(name: str) -> Schema:

@@ -49,6 +49,7 @@ from tests.clusters import Cluster
 from tests.dying import Queue
 
 SMALL = 2**10  # bytes of a block, so that a small dataset has several
+ENGINE = cluster.Engine(Any, "line", 0, True, "d", 1)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ class TestSums:
         asked = requests_of(queue, dataset)
         place = shelves.opened(queue.found).place(folder_of(queue, dataset))
         assert datasets.blocks(place) > 8
-        with cluster.engine(queue.found, place.name) as engine:
+        with cluster.engine(queue.found, place.name, 0) as engine:
 
             def both(statistics: Any, trajectories: Any) -> Any:
                 theirs, ours = engine.totals(statistics, trajectories), sums.totals(statistics, trajectories)
@@ -113,12 +114,51 @@ class TestSums:
             monkeypatch.setattr(shares, "LARGE", 0)
         dataset = queue.dataset(units=500)
         schema, place = requests_of(queue, dataset).schema, shelves.opened(queue.found).place(folder_of(queue, dataset))
-        with cluster.engine(queue.found, place.name) as engine:
+        with cluster.engine(queue.found, place.name, 0) as engine:
             before = self.tasks(engine)
             engine.totals([VisitCounts(schema)], datasets.load(place, schema))
             made = {machine: count - before[machine] for machine, count in self.tasks(engine).items()}
         assert len(made) == 2
         assert min(made.values()) >= (1 if large else 2), made
+
+    def test_machines_keep_what_they_have_read_until_the_training_takes_its_leave(self, queue: Queue) -> None:
+        dataset = queue.dataset(units=500)
+        schema, place = requests_of(queue, dataset).schema, shelves.opened(queue.found).place(folder_of(queue, dataset))
+        data, statistics = datasets.load(place, schema), [VisitCounts(schema)]
+        with cluster.engine(queue.found, place.name, 0) as engine, cluster.engine(queue.found, place.name, 0) as other:
+            found = [engine.totals(statistics, data)]
+            kept = self.kept(engine)
+            assert sorted(set().union(*kept)) == list(range(datasets.blocks(place)))
+            assert all(kept)
+            found.append(engine.totals(statistics, data))
+            assert [each <= more for each, more in zip(kept, self.kept(engine), strict=True)] == [True, True]
+            found.append(other.totals(statistics, data))  # of two at a time nothing is kept
+            assert self.kept(other) == [set(), set()]
+            found.append(engine.totals(statistics, data))
+        ours = sums.totals(statistics, data)
+        assert all((made == whole).all() for each in found for made, whole in zip(each, ours, strict=True))
+        with cluster.engine(queue.found, place.name, 0) as engine:
+            assert self.kept(engine) == [set(), set()]
+
+    def test_of_a_dataset_that_was_retired_nothing_is_summed_whatever_is_kept(self, queue: Queue) -> None:
+        dataset = queue.dataset(units=500)
+        schema, place = requests_of(queue, dataset).schema, shelves.opened(queue.found).place(folder_of(queue, dataset))
+        data, statistics = datasets.load(place, schema), [VisitCounts(schema)]
+        with cluster.engine(queue.found, place.name, 0) as engine:
+            engine.totals(statistics, data)
+            assert all(self.kept(engine))
+            datasets.retire(place)
+            with pytest.raises(errors.StoreUnavailable):
+                engine.totals(statistics, data)
+
+    def kept(self, engine: cluster.Engine) -> list[set[int]]:
+        """The blocks that each machine keeps."""
+
+        def here() -> set[int]:
+            found = shares.HERE._kept
+            return set() if found is None else set(found._blocks)
+
+        return list(engine.client.run(here).values())
 
     def tasks(self, engine: cluster.Engine) -> dict[str, int]:
         """How many each machine has carried out."""
@@ -161,7 +201,7 @@ class TestBetweenSums:
         for owner, name in ((machines, "PATIENCE"), (cluster, "_AWAY")):
             monkeypatch.setattr(owner, name, 2.0)
         queue = queue_of(tmp_path / "queue", made.settings, monkeypatch)
-        with cluster.engine(queue.found, folder_of(queue, queue.dataset())) as engine:
+        with cluster.engine(queue.found, folder_of(queue, queue.dataset()), 0) as engine:
             yield engine
         queue.close()
 
@@ -232,27 +272,27 @@ class TestAwaited:
         monkeypatch.setattr(cluster, "_are_apart", lambda client: next(looks))
         timed_out: Any = Sum(TimeoutError("the sum's"), 5)
         with pytest.raises(TimeoutError, match="the sum's"):
-            cluster.Engine(Any, "d", 1)._awaited(timed_out)
+            ENGINE._awaited(timed_out)
 
     def test_what_has_timed_out_is_the_clusters_fault(self, monkeypatch: pytest.MonkeyPatch) -> None:
         timed_out: Any = Sum(TimeoutError(), 0)
         monkeypatch.setattr(cluster.Engine, "_made", lambda engine, *_: engine._awaited(timed_out))
         schema: Any = None
         with pytest.raises(errors.ClusterUnavailable, match="lost in the middle"):
-            cluster.Engine(Any, "d", 1).totals([], Trajectories(schema, 1, ()))
+            ENGINE.totals([], Trajectories(schema, 1, ()))
 
     def test_one_that_is_made_and_never_comes_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster, "_are_apart", lambda client: False)
         stuck: Any = SimpleNamespace(status="finished", exception=lambda timeout: None, result=never)
         with pytest.raises(errors.ClusterUnavailable, match="no longer reach each other, or this one"):
-            cluster.Engine(Any, "d", 1)._awaited(stuck)
+            ENGINE._awaited(stuck)
 
     @pytest.mark.parametrize(("status", "kind"), [("error", errors.ClusterFull), ("finished", MemoryError)])
     def test_too_little_memory_is_whose_it_is(self, status: str, kind: type[Exception]) -> None:
         full: Any = Sum(MemoryError(), 0)
         full.exception = lambda timeout: setattr(full, "status", status)
         with pytest.raises(kind):
-            cluster.Engine(Any, "d", 1)._awaited(full)
+            ENGINE._awaited(full)
 
 
 class TestMachines:

@@ -4,6 +4,7 @@ import pickle
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discretion import datasets, errors, settings, shares
+from discretion import blocks, datasets, errors, settings, shares
 from discretion.learning import counts, evaluators, features, learners, sums, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
 from discretion.learning.schemas import Discrete, IntArray, Schema, Vector
@@ -37,7 +38,8 @@ class Elsewhere:
 
     def totals(self, statistics: Sequence[sums.Statistic], trajectories: Trajectories) -> list[IntArray]:
         owners = self.rng.integers(self.rng.integers(1, 5), size=len(self.blocks))
-        wanted = shares.Wanted("d", trajectories.schema, trajectories.first, trajectories.units, tuple(statistics))
+        here = trajectories.first, trajectories.units, tuple(statistics)
+        wanted = shares.Wanted("line", 0, True, "d", trajectories.schema, *here)
         parts = [shares.add(wanted.packed(), tuple(np.flatnonzero(owners == owner))) for owner in np.unique(owners)]
         while len(parts) > 1:
             taken = [parts.pop(int(self.rng.integers(len(parts)))) for _ in range(2)]
@@ -94,7 +96,7 @@ class TestPartitions:
 class TestAdd:
     def packed(self) -> bytes:
         world, _ = problems()[0]
-        return shares.Wanted("gone", world.schema, 0, world.units, ()).packed()
+        return shares.Wanted("line", 0, True, "gone", world.schema, 0, world.units, ()).packed()
 
     @pytest.mark.parametrize(
         ("raised", "code"),
@@ -118,6 +120,94 @@ class TestAdd:
 
     def test_what_cannot_be_read_is_a_number(self) -> None:
         assert shares.add(b"nonsense", (0,)) == shares.FAILED
+
+
+class TestHere:
+    """What a machine keeps from one sum of a training to the next."""
+
+    @pytest.fixture
+    def here(self) -> shares.Here:
+        made = shares.Here()
+        made.most = 1000
+        return made
+
+    def full(self, here: shares.Here, line: str = "one") -> blocks.Kept:
+        kept = here.kept(line, 0, whole=True)
+        kept.computed[0, "key"] = "something"
+        return kept
+
+    def test_is_as_much_as_it_has_beside_what_sums_need(self, here: shares.Here) -> None:
+        kept = here.kept("one", 600, whole=True)
+        assert (kept.reserve(401), kept.reserve(400)) == (False, True)
+        assert here.kept("one", 600, whole=True) is kept
+
+    @pytest.mark.parametrize(("most", "need"), [(0, 0), (1000, 1000), (1000, 2000)])
+    def test_is_nothing_where_that_is_nothing(self, most: int, need: int, here: shares.Here) -> None:
+        here.most = most
+        kept = here.kept("one", need, whole=True)
+        assert (kept.room, kept.reserve(1)) == (False, False)
+
+    def test_is_no_more_than_a_training_keeps_by_itself(self, here: shares.Here) -> None:
+        here.most = 2 * blocks.KEPT
+        kept = here.kept("one", 0, whole=True)
+        assert (kept.reserve(blocks.KEPT + 1), kept.reserve(blocks.KEPT)) == (False, True)
+
+    def test_is_nothing_while_there_are_several_and_the_last_ones_again(self, here: shares.Here) -> None:
+        first = self.full(here)
+        assert not here.kept("two", 0, whole=True).room
+        assert not here.kept("one", 0, whole=True).room
+        here.forget("two")
+        again = here.kept("one", 0, whole=True)
+        assert again is not first
+        assert (again.room, again.is_empty) == (True, True)
+
+    def test_is_gone_when_the_training_takes_its_leave(self, here: shares.Here) -> None:
+        self.full(here)
+        here.forget("another")
+        assert not here.kept("one", 0, whole=True).is_empty
+        here.forget("one")
+        assert here.kept("one", 0, whole=True).is_empty
+
+    def test_is_gone_when_it_has_not_asked_for_long(self, here: shares.Here, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        self.full(here)
+        now = shares._LEFT
+        here.tidy()
+        assert not here.kept("one", 0, whole=True).is_empty
+        now += shares._LEFT + 1
+        here.tidy()
+        assert here._kept is None
+        assert here.kept("two", 0, whole=True).room  # it is the only one
+
+    def test_gives_way_once(self, here: shares.Here) -> None:
+        assert not here.gives_way()
+        self.full(here)
+        assert here.gives_way()
+        assert not here.gives_way()
+        kept = here.kept("one", 0, whole=True)
+        assert (kept.room, kept.is_empty) == (False, True)
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_gives_way_to_a_sum_that_has_too_little_memory(self, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        here, tried = shares.Here(), []
+        here.most = 1000
+        if kept:
+            self.full(here)
+
+        def hungry(*given: object) -> list[IntArray]:
+            tried.append(here._kept is None or here._kept.is_empty)
+            if not tried[-1] or not kept:
+                raise MemoryError
+            return []
+
+        world, _ = problems()[0]
+        packed = shares.Wanted("one", 0, True, "d", world.schema, 0, world.units, ()).packed()
+        monkeypatch.setattr(shares, "HERE", here)
+        monkeypatch.setattr(shares, "_read", hungry)
+        monkeypatch.setattr(sums, "partials", lambda *given, threads: [])
+        assert shares.add(packed, (0,)) == ([] if kept else shares.NO_MEMORY)
+        assert tried == ([False, True] if kept else [True])
 
 
 class TestVersions:
@@ -155,8 +245,9 @@ class TestForm:
 class TestWanted:
     def test_no_key_and_no_setting_is_sent(self, tmp_path: Path) -> None:
         world, _ = problems()[0]
-        packed = shares.Wanted("folder", world.schema, 0, world.units, ()).packed()
-        assert set(vars(pickle.loads(packed))) == {"dataset", "schema", "first", "units", "statistics"}
+        packed = shares.Wanted("line", 0, True, "folder", world.schema, 0, world.units, ()).packed()
+        told = {"line", "need", "whole", "dataset", "schema", "first", "units", "statistics"}
+        assert set(vars(pickle.loads(packed))) == told
 
 
 class TestImports:
@@ -166,7 +257,7 @@ class TestImports:
         lines = ["import sys", *(f"import discretion.{room}" for room in wanted)]
         lines += ["import discretion.api.app, discretion.commands.cluster, discretion.commands.operations"]
         lines += ["from discretion import settings, summing"]
-        lines += ["with summing.of(settings.read({}), None) as totals: pass"]
+        lines += ["with summing.of(settings.read({}), None, None) as totals: pass"]
         lines += ["assert not {'dask', 'distributed', 'tornado'} & set(sys.modules)"]
         environment = services.environment(tmp_path)
         done = subprocess.run([sys.executable, "-c", "\n".join(lines)], env=environment, capture_output=True, text=True)

@@ -44,6 +44,10 @@ class Kept:
         return self._blocks.get(index)
 
     @property
+    def is_empty(self) -> bool:
+        return not self._blocks and not self.computed
+
+    @property
     def room(self) -> bool:
         """For blocks."""
         return self._takes_blocks and self._room > 0

@@ -43,6 +43,7 @@ _ARITY: Final = 2  # sums that become one at a time: as many lie side by side in
 _GLANCE: Final = 60.0  # seconds of a sum after which it is seen to that machines still reach each other
 _SENT: Final = 600.0  # seconds in which a sum that is made comes here
 _APART: Final = 3  # times in a row that they do not: the sum is lost
+_LEAVE: Final = 2.0  # seconds in which machines are told that a training goes
 _NAMED: Final = 3  # pairs of machines in a sentence
 _MEGABYTE: Final = 2**20
 
@@ -78,13 +79,23 @@ class Engine:
     """A line to the cluster, for one training."""
 
     client: distributed.Client
+    line: str
+    need: int
+    whole: bool
     dataset: str
     blocks: int
 
     def totals(self, statistics: Sequence[sums.Statistic], trajectories: Trajectories) -> list[IntArray]:
         """What `sums.totals` gives, made elsewhere."""
         wanted = shares.Wanted(
-            self.dataset, trajectories.schema, trajectories.first, trajectories.units, tuple(statistics)
+            self.line,
+            self.need,
+            self.whole,
+            self.dataset,
+            trajectories.schema,
+            trajectories.first,
+            trajectories.units,
+            tuple(statistics),
         )
         expected = [sums.form(statistic) for statistic in statistics]
         try:
@@ -105,7 +116,8 @@ class Engine:
 
     def _made(self, wanted: shares.Wanted, size: int) -> shares.Made:
         busy = self.client.sync(self.client.scheduler.processing, callback_timeout=_AWAY)
-        hands = sorted(busy, key=lambda machine: len(busy[machine]))  # who has least to do is the first
+        # Who has least to do is the first; else in the same order each time, because a machine keeps what it has read.
+        hands = sorted(busy, key=lambda machine: (len(busy[machine]), machine))
         count = min(self.blocks, max(1, len(hands)) * (1 if size > shares.LARGE else _EACH))
         name, ours = tokens.identifier("sum"), shares.versions()  # keys are written to Dask's log, and say nothing
         # By another name than the shares: Dask takes what has one name to last equally long.
@@ -177,12 +189,19 @@ def _failure(code: int) -> Exception:
 
 
 @contextmanager
-def engine(found: Settings, dataset: str) -> Iterator[Engine]:
+def engine(found: Settings, dataset: str, need: int, *, whole: bool = True) -> Iterator[Engine]:
+    """For sums that need so many bytes of a machine, at most. In what it has beside them it keeps blocks, `whole` or
+    what is computed of them."""
     with contextlib.closing(shelves.opened(found)) as shelf:
         blocks = datasets.blocks(shelf.place(dataset))
     _await(configured(found))
     with _connected(configured(found)) as client:
-        yield Engine(client, dataset, blocks)
+        line = tokens.identifier("line")
+        try:
+            yield Engine(client, line, need, whole, dataset, blocks)
+        finally:
+            with contextlib.suppress(Exception):  # whom it does not reach forgets by itself
+                client.sync(client._run, machines.forget, line, callback_timeout=_LEAVE)
 
 
 def _await(found: Cluster) -> None:

@@ -92,7 +92,11 @@ async def _schedule(found: Settings) -> None:
 
 async def _work(found: Settings, most: int, fence: Callable[[], None]) -> None:
     _quiet()
-    machines.prepare()
+    machines.prepare(most)
+    await asyncio.gather(_serve(found, most, fence), machines.tidy())
+
+
+async def _serve(found: Settings, most: int, fence: Callable[[], None]) -> None:
     named, said, fenced = cluster.configured(found), "", False
     while True:
         words = _why_not(named)

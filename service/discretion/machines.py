@@ -54,6 +54,11 @@ def add(theirs: shares.Versions, packed: bytes, blocks: Sequence[int]) -> shares
     return shares.add(packed, blocks) if _is_as_checked(theirs) else shares.OTHER
 
 
+def forget(line: str) -> None:
+    """A training takes its leave."""
+    shares.HERE.forget(line)
+
+
 def together(theirs: shares.Versions, *parts: shares.Made) -> shares.Made:
     return shares.together(*parts) if _is_as_checked(theirs) else shares.OTHER
 
@@ -66,9 +71,17 @@ def is_quiet() -> bool:
     return all(dask.config.get(name, None) == value for name, value in QUIET.items())
 
 
-def prepare() -> None:
-    """Before there is a fence: a thread may be too much within it."""
+def prepare(most: int) -> None:
+    """A machine with so many bytes. Before there is a fence: a thread may be too much within it."""
     _ASIDE.submit(int).result()
+    shares.HERE.most = most
+
+
+async def tidy() -> None:
+    """For ever: what nobody asks for any more is forgotten though nobody else asks."""
+    while True:
+        shares.HERE.tidy()
+        await asyncio.sleep(PATIENCE)
 
 
 async def why_not(dataset: str | None) -> str | None:

@@ -13,19 +13,21 @@ from discretion import errors, memory, requests, shares
 from discretion.catalogue import Dataset
 from discretion.learning import sums
 from discretion.learning.curator import Summing
+from discretion.requests import Asked
 from discretion.settings import Settings
 
 _AT_ONCE: Final = 10.0  # seconds of a process that begins and ends
 
 
 @contextmanager
-def of(found: Settings, dataset: Dataset) -> Iterator[Summing]:
+def of(found: Settings, dataset: Dataset, asked: Asked) -> Iterator[Summing]:
     if found.cluster is None:
         yield sums.totals
         return
     from discretion import cluster
 
-    with cluster.engine(found, str(dataset.folder)) as engine:
+    need, whole = memory.summing(asked), memory.keeps_blocks(asked)
+    with cluster.engine(found, str(dataset.folder), need, whole=whole) as engine:
         yield engine.totals
 
 

@@ -372,7 +372,7 @@ def _learn(found: Settings, held: Claim, begun: float) -> None:
     trajectories = asked.read(datasets.load(place, asked.schema, room=room, whole=whole))
     key = signing.current(found)
     made: Policy | Report
-    with np.errstate(all="ignore"), summing.of(found, dataset) as totals:
+    with np.errstate(all="ignore"), summing.of(found, dataset, asked) as totals:
         curator = Curator(trajectories, Rho(paid.rho).exact, Journal(engine, held, found.heads, _pause), totals)
         if judged is not None and patients is not None:
             made = evaluations.judge(curator, asked, judged, patients, held.training)
