@@ -79,6 +79,22 @@ class TestSchedule:
         assert since_its_start(queue, failed, seen) >= usual
         assert since_its_start(queue, released, datetime.fromisoformat(policy.created_at)) >= usual
 
+    @embedded
+    def test_nor_does_the_failure_of_a_request_that_nobody_can_read_any_more(self, queue, monkeypatch):
+        monkeypatch.setattr(worker, "_LONGEST_PAUSE", 3.0)
+        training = queue.training(queue.dataset())
+        for second in range(runs.MOST_ATTEMPTS):
+            assert claim(queue, datetime.now(UTC) - timedelta(minutes=2) + timedelta(seconds=3 * second)) is not None
+        left = worker.Worker(queue.found)
+        newer = json.loads(queue.row(training).request) | {"parameters": {"of": "another version"}}
+        queue.change(training, request=json.dumps(newer), started_at=database.stamp(datetime.now(UTC)))
+        held: Any = left._claim()
+        assert held.exhausted
+        left._attend(held)
+        assert queue.row(training).state == runs.FAILED
+        assert since_its_start(queue, training, datetime.now(UTC)) >= 2.9
+        queue.check_charged_once(training)
+
     def test_a_start_that_a_clock_moved_far_away_does_not_hang_a_training(self, queue):
         dataset, now = queue.dataset(), datetime.now(UTC)
         moved = [queue.training(dataset) for _ in range(3)]
@@ -217,8 +233,11 @@ class TestWaiting:
     """What was charged, and that this worker cannot go on with, waits: half a day of it is an attempt."""
 
     @embedded
-    @pytest.mark.parametrize("lacking", ["the signing key", "the dataset", "memory", "a request it can read"])
-    def test_for_what_a_worker_lacks_ends_with_the_last_attempt(self, lacking, queue, caplog):
+    @pytest.mark.parametrize(
+        "lacking", ["the signing key", "the dataset", "memory", "a request it can read", "a whole request"]
+    )
+    def test_for_what_a_worker_lacks_ends_with_the_last_attempt(self, lacking, queue, caplog, monkeypatch):
+        monkeypatch.setattr(worker, "_LONGEST_PAUSE", 1.0)
         dataset = queue.dataset()
         training, found = queue.training(dataset), queue.found
         assert claim(queue, datetime.now(UTC)).training == training
@@ -230,6 +249,8 @@ class TestWaiting:
         elif lacking == "a request it can read":
             newer = json.loads(queue.row(training).request) | {"parameters": {"of": "another version"}}
             queue.change(training, request=json.dumps(newer))
+        elif lacking == "a whole request":
+            queue.change(training, request=json.dumps({"algorithm": "dp-apvi"}))
         else:
             found = dataclasses.replace(found, training_megabytes=1)
         left = worker.Worker(found)

@@ -103,14 +103,14 @@ def _units(units: int, half: object) -> int:
 
 def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict[str, Any]) -> Asked:
     """The same for what is public of a dataset. A request that was accepted before says itself what `auto` chose."""
-    privacy = documents.privacy_of(request["privacy"])
-    algorithm, parameters, chosen = request["algorithm"], request["parameters"], None
+    privacy = documents.privacy_of(_named(request, "privacy"))
+    algorithm, parameters, chosen = _named(request, "algorithm"), _named(request, "parameters"), None
     if algorithm == auto.NAME:
         chosen = auto.choose(schema, units, privacy, parameters)
         algorithm, parameters = chosen.algorithm, chosen.parameters
         _check_chosen(chosen, schema)
     elif request.get("chosen") is not None:
-        chosen = auto.choose(schema, units, privacy, request["chosen"]["parameters"])
+        chosen = auto.choose(schema, units, privacy, _named(request["chosen"], "parameters"))
     read = learners.resolved(schema, units, privacy, forms.read(algorithm, parameters, schema))
     found = Asked(schema, labels, units, algorithm, privacy, read, chosen)
     found = replace(found, half=request.get("half"), judged=request.get("policy"))
@@ -124,6 +124,13 @@ def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict
     if found.cost.nano == 0:
         raise errors.InvalidParameter("This training would read no patient at all; it needs no budget and is not run.")
     return found
+
+
+def _named(document: object, key: str) -> Any:
+    """One that another version stored may lack it, or be something else."""
+    if not isinstance(document, dict) or key not in document:
+        raise errors.InvalidRequest(f"This request has no {key}; another version of the service may have stored it.")
+    return document[key]
 
 
 def _check_chosen(chosen: auto.Choice, schema: Schema) -> None:

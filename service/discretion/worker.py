@@ -199,13 +199,11 @@ class Worker:
         try:
             with database.snapshot(self._engine) as connection:
                 _, asked, _ = runs.work(connection, held)
-        except errors.Refusal:  # of a request of another version; it has no time of the schedule that could be kept
+            usual = requests.usual_seconds(asked)
+        except errors.Refusal:  # of a request of another version, whose schedule is not known: any public one does
             if not held.exhausted:
                 raise
-            with contextlib.suppress(errors.LeaseLost):
-                self._record_failure(held)
-            return
-        usual = requests.usual_seconds(asked)
+            usual = _LONGEST_PAUSE
         # A run that goes on keeps the beat of the first one, but does not pause again for as long as it was away.
         begun = now - held.elapsed % usual
         if held.exhausted:
