@@ -582,6 +582,25 @@ class TestRetire:
             datasets.units(uploading.place(tmp_path / "set"))
 
 
+class TestCheckBlocks:
+    """Plans count on blocks that are no longer than `_length` says."""
+
+    def test_what_is_stored_today_is_as_plans_count(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(datasets, "_BLOCK", 4 * datasets._largest(SCHEMA))
+        accept(some_rows(9), tmp_path / "set")
+        datasets.check_blocks(uploading.place(tmp_path / "set"), SCHEMA)
+        assert datasets.blocks(uploading.place(tmp_path / "set")) == 3
+
+    def test_longer_blocks_of_an_earlier_version_are_refused_with_what_to_do(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(datasets, "_BLOCK", 4 * datasets._largest(SCHEMA))
+        accept(some_rows(9), tmp_path / "set")
+        monkeypatch.setattr(datasets, "_BLOCK", 3 * datasets._largest(SCHEMA))
+        with pytest.raises(errors.ProblemTooLarge, match=r"earlier version .* upload it again as a new dataset"):
+            datasets.check_blocks(uploading.place(tmp_path / "set"), SCHEMA)
+
+
 class TestMemory:
     @pytest.mark.parametrize("media_type", [CSV, PARQUET])
     def test_ten_times_the_rows_take_hardly_more(

@@ -17,7 +17,20 @@ import pyarrow.parquet
 import pytest
 import sqlalchemy as sa
 
-from discretion import catalogue, database, errors, heads, requests, runs, signing, summing, tables, trainings, worker
+from discretion import (
+    catalogue,
+    database,
+    datasets,
+    errors,
+    heads,
+    requests,
+    runs,
+    signing,
+    summing,
+    tables,
+    trainings,
+    worker,
+)
 from tests import clusters, dying, services
 
 SOME_SECONDS = services.SLOW | {"max_trajectories_per_unit": 4_000}
@@ -208,6 +221,17 @@ class TestClaims:
         assert (ended.state, ended.code) == (runs.FAILED, runs.FAILURE)
         assert (queue.rows(tables.draws, training), queue.drawn(training)) == ([], [])
         queue.check_charged_once(training)
+
+    @embedded
+    def test_a_dataset_in_longer_blocks_than_plans_count_on_is_not_charged_and_the_log_says_what_to_do(
+        self, queue, monkeypatch, caplog
+    ):
+        training, left = queue.training(queue.dataset()), worker.Worker(queue.found)
+        monkeypatch.setattr(datasets, "_length", lambda count, schema: 1)
+        assert left._claim() is None
+        assert "A training is left waiting: An earlier version stored this dataset" in caplog.text
+        assert "upload it again as a new dataset" in caplog.text
+        assert [row.kind for row in queue.rows(tables.ledger, training)] == ["reserve"]
 
     def test_ten_attempts_at_what_lasts_take_forty_minutes_and_nothing_waits_after_the_last(self):
         pauses = [worker._pause_after(attempt).total_seconds() for attempt in range(1, 11)]

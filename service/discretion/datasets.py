@@ -128,6 +128,17 @@ def units(place: Place) -> int:
     return found.units
 
 
+def check_blocks(place: Place, schema: Schema) -> None:
+    """Refuse blocks that are longer than those of an upload of today, for which plans count the memory: an earlier
+    version stored them."""
+    found = shelves.manifest(place, once=True)
+    if max(end - start for start, end in found.spans) > _length(found.units, schema):
+        raise errors.ProblemTooLarge(
+            "An earlier version stored this dataset in larger blocks than plans count on; upload it again as a new "
+            "dataset."
+        )
+
+
 def blocks(place: Place) -> int:
     """How many there are, which is public."""
     return len(shelves.manifest(place).spans)

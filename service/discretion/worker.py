@@ -188,7 +188,9 @@ class Worker:
         heads.check(self._settings.heads)
         heads.refuse_rolled_back(self._engine, self._settings.heads)
         with contextlib.closing(shelves.opened(self._settings)) as shelf:
-            datasets.units(shelf.place(str(dataset.folder)))
+            place = shelf.place(str(dataset.folder))
+            datasets.units(place)
+            datasets.check_blocks(place, dataset.schema)
         memory.check(requests.asked(dataset, json.loads(request), ready=False), self._settings)
         del self._unfit[training]
 
