@@ -113,8 +113,8 @@ def _write(draft: stores.Draft, rough: Scratch, units: int, schema: Schema, plac
         draft.write(*manifest.block(place, index, _block_file(rough, str(index), schema)))
 
     with ThreadPoolExecutor(_THREADS if small else 1) as pool:  # of large ones, one fits into memory
-        for stored in [pool.submit(store, index) for index in range(len(spans))]:
-            stored.result()
+        for _ in pool.map(store, range(len(spans))):  # which cancels what is queued once one has failed
+            pass
     draft.write(*manifest.document(place))
     draft.publish()
 
