@@ -38,7 +38,8 @@ from discretion.uploads import Records
 _log = logging.getLogger(__name__)
 
 _BLOCK: Final = 2**25  # bytes of the records of one span, if every unit has all the steps it may
-_MOST_BLOCKS: Final = 65_536
+_NUMBER: Final = np.uint16  # of a block: the widest that numpy sorts by its digits, which is fastest
+_MOST_BLOCKS: Final = int(np.iinfo(_NUMBER).max) + 1  # 65 536: the number of one more would be that of the first
 _AT_ONCE: Final = 4096  # files that rows are dealt out to: each chunk has some for all of them
 _MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
 _THREADS: Final = 2  # that write files
@@ -256,7 +257,7 @@ def _parts(
     while len(records := _read(rows, kind, max(1, _CHUNK // kind.itemsize))):
         if positions is not None:
             records["unit"] = positions[records["unit"]]
-        index = (records["unit"] // length).astype(np.uint16)  # sorted by its digits, which is fastest
+        index = (records["unit"] // length).astype(_NUMBER)
         ordered = records[np.argsort(index, kind="stable")]
         ends = np.cumsum(np.bincount(index))
         yield [(int(span), ordered[ends[span - 1] if span else 0 : ends[span]]) for span in np.unique(index)]
