@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,7 @@ class TestNeed:
         for units in sizes:
             stays.store(tmp_path / str(units), hungry.bare(name), units)
             taken.append(int(printed("bare", str(tmp_path / str(units)), name)))
+            shutil.rmtree(tmp_path / str(units))  # or pytest would keep gigabytes of them
         assert taken[1] - taken[0] < hungry.bare(name).horizon * (sizes[1] - sizes[0]) / 2
 
     @pytest.mark.parametrize("case", hungry.CASES)
