@@ -9,8 +9,8 @@ A dataset is some Parquet files, each with the whole units of one public span of
 nothing but what is public. `shelves` says where it is and under which key, `stores` keeps it, all or nothing.
 
 Memory: rows are spooled to `scratch` files in order of arrival, dealt out to the files of their spans once the number
-of units is known, and sorted span by span; on top of that the positions take 17 bytes a unit while they are drawn, and 8 of
-these until all rows are dealt out.
+of units is known, and sorted span by span; on top of that the positions take 17 bytes a unit while they are drawn, and
+8 of these until all rows are dealt out.
 """
 
 import logging
