@@ -6,6 +6,7 @@ number of units and the request: the same for every content of the dataset.
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from discretion.learning import (
     vapvi,
     vapvi_stationary,
 )
-from discretion.learning.curator import Share
+from discretion.learning.curator import Concentrated, Pure, Share
 from discretion.learning.learners import Parameters
 from discretion.learning.schemas import Schema
 from discretion.learning.trajectories import Trajectories
@@ -33,6 +34,9 @@ from discretion.privacy import events
 from discretion.privacy.rho import Rho
 
 MAX_NUMBERS: Final = 2_000_000  # in a policy: its document takes 20 to 60 bytes for each
+MOST_ROWS: Final = 4_000_000  # more than that is rehearsed with fewer units and as much more ρ
+SUCCESSORS: Final = 5  # of a state and action in the clinic behind a twin, at most
+LARGEST: Final = {Concentrated: Fraction(10**6), Pure: Fraction(1000)}  # budgets that a training may have
 _DRAWN_FROM: Final = 50  # visits, about, below which no row of transitions is drawn
 _OF_A_GROUP: Final = 2  # base and support, besides weights, shares and frequencies
 _OF_A_STEP: Final = 4  # bonus, margin, ceiling and noise, besides weights and roots
@@ -139,6 +143,26 @@ def _check_chosen(chosen: auto.Choice, schema: Schema) -> None:
         forms.read(chosen.algorithm, chosen.parameters, schema)
     except errors.Refusal as refusal:
         raise type(refusal)(f"auto chose {chosen.algorithm} here. {refusal}") from None
+
+
+def rehearsed(found: Asked) -> Asked:
+    """As many units as can be rehearsed, and as much more ρ as keeps the noise the same share of their sum.
+
+    The learner and what a rule made of the true size stay as they are; so does D/K.
+    """
+    most = max(1, MOST_ROWS // found.schema.horizon)
+    if found.units <= most:
+        return found
+    more, parameters = Fraction(found.units, most), found.parameters
+    if isinstance(parameters, vapvi.Parameters):
+        parameters = replace(parameters, d=parameters.d / float(more))
+    budget = min(enough(found.privacy, more), LARGEST[type(found.privacy)])
+    return replace(found, units=most, privacy=type(found.privacy)(Rho.floor(budget).exact), parameters=parameters)
+
+
+def enough(privacy: Share, more: Fraction) -> Fraction:
+    """So much budget that the noise stays the same share of a sum over so many times fewer units."""
+    return privacy.epsilon * more if isinstance(privacy, Pure) else privacy.rho * more**2
 
 
 def certified(found: Asked, origin: certificates.Origin | None = None) -> certificates.Request:

@@ -328,7 +328,7 @@ def _child(found: Settings, slot: Slot, held: Claim, begun: float, parent: int) 
     try:
         processes.die_with_parent(parent)
         _silence()
-        memory.fence(memory.limit(found))  # other trainings on this machine rely on it
+        processes.fence(memory.limit(found))  # other trainings on this machine rely on it
         memory.reuse()
         processors.confine(slot)
         signal.signal(signal.SIGTERM, _stop_between_draws)
