@@ -2,7 +2,8 @@
 
 Each run adds a line to history.jsonl. Exits 1 if something has fallen by more than 30 % since, at once or little by
 little, or misses its goal, and names it; so does a whole run if it has not measured a row that is stored. Where a row
-has got another name, that is said once: what is stored then is what was measured.
+has got another name, that is said once: what is stored then is what was measured. Rows of the image, which only an
+engine for containers can measure, are named each time that they were not, and stay as they were.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def main() -> int:
     asked = parser.parse_args()
     rows = [row for part in asked.only or PARTS for row in PARTS[part]()]
     stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
-    kept = merged(stored, rows) if asked.only else rows
+    kept = merged(stored, rows) if asked.only else completed(stored, rows)
     RESULTS.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     show(rows)
     code = judge(rows, history.read(), [] if asked.only else stored)
@@ -65,13 +66,22 @@ def judge(rows: list[Row], before: list[history.Run], stored: list[Row]) -> int:
     for word, sentences in (("FELL", fallen), ("MISSED", missed), ("MISSING", map(_sentence, absent))):
         for sentence in sentences:
             print(f"{word} {sentence}")
-    return 1 if fallen or missed or any(row["name"] not in deployment.OF_THE_IMAGE for row in absent) else 0
+    return 1 if fallen or missed or len(of_the_image(absent)) < len(absent) else 0
 
 
 def missing(stored: list[Row], measured: list[Row]) -> list[Row]:
     """Of the rows that are stored, those that a whole run has not measured."""
     known = {history.key(row) for row in measured}
     return [row for row in stored if history.key(row) not in known]
+
+
+def of_the_image(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["name"] in deployment.OF_THE_IMAGE]
+
+
+def completed(stored: list[Row], measured: list[Row]) -> list[Row]:
+    """A whole run, with what is stored of the image where it could not be started."""
+    return [*measured, *of_the_image(missing(stored, measured))]
 
 
 def _sentence(absent: Row) -> str:

@@ -33,6 +33,9 @@ for program in ("apt", "apt-get", "dpkg"):
     assert shutil.which(program) is None, program + " is in the image"
 """
 
+# What a setting is in a container; nothing where it is not set.
+SETTING = "import os; print(os.environ.get('%s', ''))"
+
 # A certificate of its own that ended yesterday, and its key.
 EXPIRED = """
 import datetime

@@ -123,7 +123,10 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def ports(process: subprocess.Popen[bytes]) -> set[int]:
     """Those at which a process listens."""
     folder = Path(f"/proc/{process.pid}")
-    open_ones = {os.readlink(each) for each in (folder / "fd").iterdir()}
+    open_ones = set()
+    for each in (folder / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it may be closed between the listing and the look
+            open_ones.add(os.readlink(each))
     rows = [line.split() for name in ("tcp", "tcp6") for line in (folder / "net" / name).read_text().splitlines()[1:]]
     listening = [row for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in open_ones]
     return {int(row[1].rpartition(":")[2], 16) for row in listening}

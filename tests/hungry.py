@@ -34,6 +34,7 @@ from discretion import (
     database,
     datasets,
     memory,
+    processes,
     requests,
     runs,
     settings,
@@ -110,6 +111,18 @@ LARGE: dict[str, _Case] = {
     "fqe": (Schema(4, Discrete(100_000), 4), "dp-fqe", {}),
     "vapvi, a table": (Schema(2, Discrete(100_000), 2), "dp-vapvi", lambda: _table(100_000, 2, 3)),
 }
+# Schema, number of units, algorithm and parameters of rehearsals: of many stays, several of each unit, a clinic that is
+# large, many actions, and vector states.
+REHEARSED: dict[str, tuple[Schema, int, str, dict[str, Any]]] = {
+    "stays": (Schema(20, Discrete(100), 4), 10**7, "dp-apvi", {}),
+    "several stays of each": (Schema(20, Discrete(100), 4, per_unit=2), 10**7, "dp-pae", {}),
+    "a clinic": (Schema(2, Discrete(200_000), 5), 10**4, "dp-pae", {}),
+    "many actions": (Schema(1, Discrete(100), 50), 10**6, "dp-apvi", {"dynamics": "stationary"}),
+    "vectors": (Schema(20, _vector(12), 4), 15_000, "dp-vapvi", _blocks(12) | {"dynamics": "stationary"}),
+    "vectors, by step": (Schema(2, _vector(3), 4), 200_000, "dp-vapvi", _hinges(3, 10)),
+    "vectors, bins": (Schema(20, _vector(3), 20), 50_000, "dp-vapvi", _cut(10, 20)),
+    "vectors, many actions": (Schema(2, _vector(3), 50), 100_000, "dp-vapvi", _blocks(3)),
+}
 # Of which what dp-apvi draws is most of the memory.
 KEPT = Schema(20, Discrete(1000), 2)
 # The first so large that a machine makes only one share; of the other, fewer steps, which are summed one by one.
@@ -158,7 +171,7 @@ def asked_of(case: _Case) -> requests.Asked:
 
 def _fenced(asked: requests.Asked, folder: Path) -> Trajectories:
     """The stays, for a process that takes no more from here on than what is said."""
-    memory.fence(memory.need(asked))
+    processes.fence(memory.need(asked))
     memory.reuse()
     return datasets.load(stays.place(folder), asked.schema, room=memory.room(asked), whole=memory.keeps_blocks(asked))
 
@@ -226,7 +239,7 @@ def _derive(url: str) -> None:
         (training,) = connection.execute(sa.select(tables.trainings.c.id)).scalars()
         wanted = trainings.derivation(connection, training, {})
         said = memory.deriving(wanted.before) + memory.PROGRAM
-        memory.fence(said)
+        processes.fence(said)
         trainings.derive(connection, training, wanted, certificates.generate_key())
     _say(said)
 

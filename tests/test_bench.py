@@ -2,6 +2,7 @@
 are."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,28 @@ class TestGrowth:
 class TestRounds:
     def test_the_time_is_the_shortest_and_the_memory_the_most(self) -> None:
         assert quickest_and_largest([(3.0, 10.0), (1.0, 20.0), (2.0, 90.0)]) == (1.0, 90.0)
+
+
+class TestCompleted:
+    def test_what_only_an_engine_for_containers_can_measure_stays_and_nothing_else(self) -> None:
+        image = [measured(float(index), name=name) for index, name in enumerate(deployment.OF_THE_IMAGE)]
+        stored = [measured(1.0, name="gone"), *image, measured(1.0, name="work")]
+        again = measured(7.0, name=deployment.OF_THE_IMAGE[0])
+        assert bench.completed(stored, [measured(2.0), again]) == [measured(2.0), again, *image[1:]]
+
+    def test_so_does_what_is_stored_after_a_whole_run_that_names_it_as_missing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        results, image = tmp_path / "results.json", measured(1.0, name=deployment.OF_THE_IMAGE[0])
+        results.write_text(json.dumps([image, measured(1.0)]))
+        monkeypatch.setattr(bench, "RESULTS", results)
+        monkeypatch.setattr(bench, "PARTS", {"work": lambda: [measured(2.0)]})
+        monkeypatch.setattr(history, "read", list)
+        monkeypatch.setattr(history, "append", lambda rows: None)
+        monkeypatch.setattr(sys, "argv", ["benchmarks"])
+        assert bench.main() == 0
+        assert f"MISSING {image['name']}, beside peer" in capsys.readouterr().out
+        assert json.loads(results.read_text()) == [measured(2.0), image]
 
 
 class TestMerged:

@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from benchmarks import scale
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from discretion import blocks, datasets, errors, first_reading, stores
+from discretion import blocks, datasets, errors, first_reading, stores, uploads
 from discretion.formats import Limits
 from discretion.learning import clipped, counts, followed, outcomes, sums
 from discretion.learning import features as maps
@@ -312,8 +313,23 @@ class TestAccept:
         assert datasets._spans(10**5, SCHEMA) == [(0, 10**5)]
         wide = Schema(10_000, Discrete(5), 2, per_unit=10_000)
         spans = datasets._spans(10**6, wide)
-        assert len(spans) <= 65_536
         assert [start for start, _ in spans[1:]] == [end for _, end in spans[:-1]]
+
+    def test_10_to_the_9_stays_are_dealt_out_twice_to_blocks_that_are_no_larger(self) -> None:
+        schema = scale.discrete()
+        spans, (rows, size) = datasets._spans(10**9, schema), datasets.block_rows(schema, 10**9)
+        assert datasets._AT_ONCE < len(spans) < datasets._MOST_BLOCKS
+        assert 2**25 - schema.horizon * size < rows * size <= 2**25
+
+    def test_the_last_of_the_most_blocks_keeps_its_number(self, tmp_path: Path) -> None:
+        last, kind = datasets._MOST_BLOCKS - 1, uploads.record(SCHEMA)
+        records = np.zeros(2, kind)
+        records["unit"] = [0, last]
+        (tmp_path / "rows").write_bytes(records.tobytes())
+        with (tmp_path / "rows").open("rb") as rows:
+            ((parts),) = datasets._parts(rows, kind, None, 1)
+        assert [(span, part["unit"].tolist()) for span, part in parts] == [(0, [0]), (last, [last])]
+        assert len(datasets._spans(10**9, Schema(10_000, Discrete(5), 2, per_unit=10_000))) <= last + 1
 
     def test_no_identifier_is_on_disk_once_positions_are_drawn(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -580,6 +596,25 @@ class TestRetire:
         (tmp_path / "set" / "manifest.json").write_text('{"version": 2}')
         with pytest.raises(errors.StorageFailed):
             datasets.units(uploading.place(tmp_path / "set"))
+
+
+class TestCheckBlocks:
+    """Plans count on blocks that are no longer than `_length` says."""
+
+    def test_what_is_stored_today_is_as_plans_count(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(datasets, "_BLOCK", 4 * datasets._largest(SCHEMA))
+        accept(some_rows(9), tmp_path / "set")
+        datasets.check_blocks(uploading.place(tmp_path / "set"), SCHEMA)
+        assert datasets.blocks(uploading.place(tmp_path / "set")) == 3
+
+    def test_longer_blocks_of_an_earlier_version_are_refused_with_what_to_do(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(datasets, "_BLOCK", 4 * datasets._largest(SCHEMA))
+        accept(some_rows(9), tmp_path / "set")
+        monkeypatch.setattr(datasets, "_BLOCK", 3 * datasets._largest(SCHEMA))
+        with pytest.raises(errors.ProblemTooLarge, match=r"earlier version .* upload it again as a new dataset"):
+            datasets.check_blocks(uploading.place(tmp_path / "set"), SCHEMA)
 
 
 class TestMemory:

@@ -1,7 +1,9 @@
 """How much memory trainings take: never more than they are said to, and no other's."""
 
 import contextlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from discretion import cli, database, datasets, errors, memory, requests, runs, 
 from discretion.api import bodies, policies
 from discretion.api.service import Service
 from discretion.keys import Key
+from discretion.learning import documents
 from discretion.learning.schemas import Schema
 from tests import clusters, hungry, services
 from tests.clusters import Cluster
@@ -79,6 +82,7 @@ class TestNeed:
         for units in sizes:
             stays.store(tmp_path / str(units), hungry.bare(name), units)
             taken.append(int(printed("bare", str(tmp_path / str(units)), name)))
+            shutil.rmtree(tmp_path / str(units))  # or pytest would keep gigabytes of them
         assert taken[1] - taken[0] < hungry.bare(name).horizon * (sizes[1] - sizes[0]) / 2
 
     @pytest.mark.parametrize("case", hungry.CASES)
@@ -90,6 +94,30 @@ class TestNeed:
     def test_of_a_hundred_thousand_states_it_takes_no_more_either(self, case: str, tmp_path: Path) -> None:
         taken, said = measured(tmp_path, hungry.LARGE[case][0], "large", case)
         assert taken <= said
+
+
+class TestRehearsing:
+    @pytest.mark.parametrize("case", hungry.REHEARSED)
+    def test_a_rehearsal_takes_no_more_than_that_and_not_much_less(self, case: str) -> None:
+        schema, units, algorithm, parameters = hungry.REHEARSED[case]
+        request = {"algorithm": algorithm, "privacy": {"rho": "1"}, "parameters": parameters}
+        said = memory.rehearsing(requests.of(schema, None, units, request))
+        question = request | {"schema": documents.schema_document(schema), "units": units}
+        taken = self.taken(json.dumps(question), said)
+        assert taken <= said < 3 * taken
+
+    def taken(self, question: str, most: int) -> int:
+        """Bytes of the program, fenced by so many."""
+        command = [sys.executable, "-m", "discretion.twin", str(os.getpid()), str(most)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as playing:
+            assert playing.stdin is not None
+            assert playing.stdout is not None
+            playing.stdin.write(question)
+            playing.stdin.close()
+            assert "learned_share" in json.loads(playing.stdout.read())
+            _, status, used = os.wait4(playing.pid, 0)
+            playing.returncode = os.waitstatus_to_exitcode(status)
+        return used.ru_maxrss * 1024
 
 
 class TestResuming:

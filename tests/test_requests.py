@@ -37,6 +37,17 @@ class TestAsked:
             with pytest.raises(errors.DatasetNotReady):
                 requests.asked(found, services.APVI)
 
+    @pytest.mark.parametrize("key", ["algorithm", "privacy", "parameters"])
+    def test_a_stored_request_that_lacks_something_is_refused_by_its_name(self, key):
+        stored = {name: value for name, value in services.APVI.items() if name != key}
+        with pytest.raises(errors.InvalidRequest, match=f"no {key}; another version"):
+            asked(services.TABULAR, stored)
+
+    @pytest.mark.parametrize("chosen", [{"by": "auto"}, "auto", ["auto"]])
+    def test_so_is_one_that_does_not_say_what_was_chosen_from(self, chosen):
+        with pytest.raises(errors.InvalidRequest, match="no parameters; another version"):
+            asked(services.TABULAR, services.APVI | {"chosen": chosen})
+
     def test_a_retired_dataset_still_says_what_was_asked_of_it(self):
         now, then = dataset(), dataset(state="retired")
         assert requests.asked(now, services.APVI) == requests.asked(then, services.APVI, ready=False)

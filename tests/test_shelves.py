@@ -212,6 +212,17 @@ def swap_all(there: Path, other: Path) -> None:
         swap(there / name, other / name)
 
 
+class TestCheckWhole:
+    def test_of_the_files_that_are_missing_the_one_with_the_smallest_number_is_named(self, tmp_path: Path) -> None:
+        place = uploading.place(tmp_path / "set")
+        (tmp_path / "set").mkdir()
+        manifest = shelves.Manifest(10_002, [(unit, unit + 1) for unit in range(10_002)])
+        for index in range(9_999):
+            (tmp_path / "set" / f"{index:04}.parquet").touch()
+        with pytest.raises(errors.NotStored, match=r"^3 of 10002 files .* store, 9999\.parquet first"):
+            manifest.check_whole(place)
+
+
 class TestKeys:
     def test_another_key_opens_nothing(self, shelf: shelves.Shelf, tmp_path: Path, first: bytes) -> None:
         accept(shelf.place("set"))

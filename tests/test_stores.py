@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -190,6 +191,25 @@ class TestDatasets:
             accept(shelf.place("set"))
         assert files(shelf.place("set")) == []
         assert list(shelf.work.iterdir()) == []
+
+    def test_nothing_more_is_sent_to_a_store_that_has_failed(
+        self, shelf: shelves.Shelf, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each block would wait until the store is given up, and there may be 65 536 of them."""
+        tried: list[str] = []
+
+        def write(draft: object, file: str, content: object) -> None:
+            tried.append(file)
+            time.sleep(0.05)
+            raise OSError("no more")
+
+        monkeypatch.setattr(datasets, "_spans", lambda count, schema: [(unit, unit + 1) for unit in range(count)])
+        for kind in (stores._FolderDraft, stores._BucketDraft):
+            monkeypatch.setattr(kind, "write", write)
+        with pytest.raises(errors.StorageFailed):
+            accept(shelf.place("set"), 60)
+        assert "0000.parquet" in tried
+        assert len(tried) < 20
 
     def test_what_could_not_be_made_known_does_not_stay(self, shelf: shelves.Shelf) -> None:
         def then(_: object) -> None:

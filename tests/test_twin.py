@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
@@ -133,12 +135,12 @@ class TestRehearse:
     def test_too_many_rows_are_rehearsed_with_fewer_units_and_more_budget(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(twin, "MOST_ROWS", 8 * 100)
-        found = twin._shrunk(asked(WARDS, units=1000))
+        monkeypatch.setattr(requests, "MOST_ROWS", 8 * 100)
+        found = requests.rehearsed(asked(WARDS, units=1000))
         assert (found.units, found.privacy) == (100, Concentrated(Fraction(500)))
         few = asked(WARDS, units=100)
-        assert twin._shrunk(few) is few
-        most = twin._shrunk(replace(few, units=10**9))
+        assert requests.rehearsed(few) is few
+        most = requests.rehearsed(replace(few, units=10**9))
         assert most.privacy == Concentrated(Fraction(10**6))
         assert "noise has more say" in str(twin._note(most, replace(few, units=10**9)))
 
@@ -146,20 +148,20 @@ class TestRehearse:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """ρ = 5 for 100 of n units is enlarged to 5·(n/100)²: 10⁶ at n = 44721.36."""
-        monkeypatch.setattr(twin, "MOST_ROWS", 8 * 100)
+        monkeypatch.setattr(requests, "MOST_ROWS", 8 * 100)
         exact = replace(asked(WARDS, units=1000), privacy=Concentrated(Fraction(10_000)))
-        played = twin._shrunk(exact)
+        played = requests.rehearsed(exact)
         assert played.privacy == Concentrated(Fraction(10**6))
         assert "noise" not in str(twin._note(played, exact))
         for units, short in ((44_721, False), (44_722, True)):
             larger = asked(WARDS, units=units, rho="5")
-            assert ("noise" in str(twin._note(twin._shrunk(larger), larger))) == short
+            assert ("noise" in str(twin._note(requests.rehearsed(larger), larger))) == short
 
     def test_shares_and_switches_are_those_of_the_true_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
         schema = replace(WARDS, states=Discrete(90))
         real = asked(schema, units=1000, rho="1")
         assert real.algorithm == "dp-pae"
-        monkeypatch.setattr(twin, "MOST_ROWS", 8 * 100)
+        monkeypatch.setattr(requests, "MOST_ROWS", 8 * 100)
         curators: list[Curator] = []
 
         def remembered(*given: Any) -> Curator:
@@ -172,15 +174,15 @@ class TestRehearse:
         assert "100 of 1000 units" in found["note"]
         played = {event.statistic: events.cost(event) / 100 for event in curators[0].log}
         assert played == {event.statistic: events.cost(event) for event in real.mechanisms}
-        alone = {event.statistic: events.cost(event) / 100 for event in twin._shrunk(real).mechanisms}
+        alone = {event.statistic: events.cost(event) / 100 for event in requests.rehearsed(real).mechanisms}
         assert played != alone  # of a hundred units with a hundred times the ρ, less is known
 
     def test_a_margin_is_what_the_true_size_makes_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(twin, "MOST_ROWS", 8 * 100)
+        monkeypatch.setattr(requests, "MOST_ROWS", 8 * 100)
         cells = {"kind": "table", "values": np.eye(36).reshape(12, 3, 36).tolist()}
         request = {"algorithm": "dp-vapvi", "privacy": {"rho": "1"}, "parameters": {"features": cells, "d": 3.0}}
         real = requests.of(WARDS, None, 1000, request)
-        played = twin._shrunk(real)
+        played = requests.rehearsed(real)
         assert isinstance(real.parameters, vapvi.Parameters)
         assert isinstance(played.parameters, vapvi.Parameters)
         assert played.parameters.margin(100) == pytest.approx(real.parameters.margin(1000))
@@ -196,6 +198,14 @@ class TestTheProgram:
     ) -> None:
         assert self.played(monkeypatch, QUESTION) == 0
         assert json.loads(capsys.readouterr().out)["units"] == 50
+
+    @pytest.mark.parametrize(("megabytes", "ended"), [(1, 1), (1000, 0)])
+    def test_it_takes_no_more_than_it_is_told(self, megabytes: int, ended: int) -> None:
+        command = [sys.executable, "-m", "discretion.twin", str(os.getpid()), str(megabytes * 2**20)]
+        large = QUESTION | {"units": 100_000}
+        done = subprocess.run(command, input=json.dumps(large).encode(), capture_output=True, check=False)
+        assert done.returncode == ended
+        assert (b"MemoryError" in done.stderr) is bool(ended)
 
     @pytest.mark.parametrize("change", [{"dataset": "ds_1"}, {"units": 0}, {"privacy": {}}, {"algorithm": "x"}])
     def test_a_refusal_is_one_sentence_and_no_stored_dataset_can_be_named(

@@ -17,7 +17,20 @@ import pyarrow.parquet
 import pytest
 import sqlalchemy as sa
 
-from discretion import catalogue, database, errors, heads, requests, runs, signing, summing, tables, trainings, worker
+from discretion import (
+    catalogue,
+    database,
+    datasets,
+    errors,
+    heads,
+    requests,
+    runs,
+    signing,
+    summing,
+    tables,
+    trainings,
+    worker,
+)
 from tests import clusters, dying, services
 
 SOME_SECONDS = services.SLOW | {"max_trajectories_per_unit": 4_000}
@@ -78,6 +91,22 @@ class TestSchedule:
         usual = seconds(queue, sound) - 0.1  # two clocks are compared
         assert since_its_start(queue, failed, seen) >= usual
         assert since_its_start(queue, released, datetime.fromisoformat(policy.created_at)) >= usual
+
+    @embedded
+    def test_nor_does_the_failure_of_a_request_that_nobody_can_read_any_more(self, queue, monkeypatch):
+        monkeypatch.setattr(worker, "_LONGEST_PAUSE", 3.0)
+        training = queue.training(queue.dataset())
+        for second in range(runs.MOST_ATTEMPTS):
+            assert claim(queue, datetime.now(UTC) - timedelta(minutes=2) + timedelta(seconds=3 * second)) is not None
+        left = worker.Worker(queue.found)
+        newer = json.loads(queue.row(training).request) | {"parameters": {"of": "another version"}}
+        queue.change(training, request=json.dumps(newer), started_at=database.stamp(datetime.now(UTC)))
+        held: Any = left._claim()
+        assert held.exhausted
+        left._attend(held)
+        assert queue.row(training).state == runs.FAILED
+        assert since_its_start(queue, training, datetime.now(UTC)) >= 2.9
+        queue.check_charged_once(training)
 
     def test_a_start_that_a_clock_moved_far_away_does_not_hang_a_training(self, queue):
         dataset, now = queue.dataset(), datetime.now(UTC)
@@ -193,6 +222,17 @@ class TestClaims:
         assert (queue.rows(tables.draws, training), queue.drawn(training)) == ([], [])
         queue.check_charged_once(training)
 
+    @embedded
+    def test_a_dataset_in_longer_blocks_than_plans_count_on_is_not_charged_and_the_log_says_what_to_do(
+        self, queue, monkeypatch, caplog
+    ):
+        training, left = queue.training(queue.dataset()), worker.Worker(queue.found)
+        monkeypatch.setattr(datasets, "_length", lambda count, schema: 1)
+        assert left._claim() is None
+        assert "A training is left waiting: An earlier version stored this dataset" in caplog.text
+        assert "upload it again as a new dataset" in caplog.text
+        assert [row.kind for row in queue.rows(tables.ledger, training)] == ["reserve"]
+
     def test_ten_attempts_at_what_lasts_take_forty_minutes_and_nothing_waits_after_the_last(self):
         pauses = [worker._pause_after(attempt).total_seconds() for attempt in range(1, 11)]
         assert pauses == [10, 20, 40, 80, 160, 320, 600, 600, 600, 0]
@@ -217,8 +257,11 @@ class TestWaiting:
     """What was charged, and that this worker cannot go on with, waits: half a day of it is an attempt."""
 
     @embedded
-    @pytest.mark.parametrize("lacking", ["the signing key", "the dataset", "memory", "a request it can read"])
-    def test_for_what_a_worker_lacks_ends_with_the_last_attempt(self, lacking, queue, caplog):
+    @pytest.mark.parametrize(
+        "lacking", ["the signing key", "the dataset", "memory", "a request it can read", "a whole request"]
+    )
+    def test_for_what_a_worker_lacks_ends_with_the_last_attempt(self, lacking, queue, caplog, monkeypatch):
+        monkeypatch.setattr(worker, "_LONGEST_PAUSE", 1.0)
         dataset = queue.dataset()
         training, found = queue.training(dataset), queue.found
         assert claim(queue, datetime.now(UTC)).training == training
@@ -230,6 +273,8 @@ class TestWaiting:
         elif lacking == "a request it can read":
             newer = json.loads(queue.row(training).request) | {"parameters": {"of": "another version"}}
             queue.change(training, request=json.dumps(newer))
+        elif lacking == "a whole request":
+            queue.change(training, request=json.dumps({"algorithm": "dp-apvi"}))
         else:
             found = dataclasses.replace(found, training_megabytes=1)
         left = worker.Worker(found)

@@ -9,7 +9,8 @@ A dataset is some Parquet files, each with the whole units of one public span of
 nothing but what is public. `shelves` says where it is and under which key, `stores` keeps it, all or nothing.
 
 Memory: rows are spooled to `scratch` files in order of arrival, dealt out to the files of their spans once the number
-of units is known, and sorted span by span; on top of that the positions take some 24 bytes a unit while they are drawn.
+of units is known, and sorted span by span; on top of that the positions take 17 bytes a unit while they are drawn, and
+8 of these until all rows are dealt out.
 """
 
 import logging
@@ -38,7 +39,8 @@ from discretion.uploads import Records
 _log = logging.getLogger(__name__)
 
 _BLOCK: Final = 2**25  # bytes of the records of one span, if every unit has all the steps it may
-_MOST_BLOCKS: Final = 65_536
+_NUMBER: Final = np.uint16  # of a block: the widest that numpy sorts by its digits, which is fastest
+_MOST_BLOCKS: Final = int(np.iinfo(_NUMBER).max) + 1  # 65 536: the number of one more would be that of the first
 _AT_ONCE: Final = 4096  # files that rows are dealt out to: each chunk has some for all of them
 _MOST_BYTES: Final = 2**29  # of a block: learning takes a few times as much
 _THREADS: Final = 2  # that write files
@@ -113,8 +115,8 @@ def _write(draft: stores.Draft, rough: Scratch, units: int, schema: Schema, plac
         draft.write(*manifest.block(place, index, _block_file(rough, str(index), schema)))
 
     with ThreadPoolExecutor(_THREADS if small else 1) as pool:  # of large ones, one fits into memory
-        for stored in [pool.submit(store, index) for index in range(len(spans))]:
-            stored.result()
+        for _ in pool.map(store, range(len(spans))):  # which cancels what is queued once one has failed
+            pass
     draft.write(*manifest.document(place))
     draft.publish()
 
@@ -126,6 +128,17 @@ def units(place: Place) -> int:
     found = shelves.manifest(place, once=True)
     found.check_whole(place)
     return found.units
+
+
+def check_blocks(place: Place, schema: Schema) -> None:
+    """Refuse blocks that are longer than those of an upload of today, for which plans count the memory: an earlier
+    version stored them."""
+    found = shelves.manifest(place, once=True)
+    if max(end - start for start, end in found.spans) > _length(found.units, schema):
+        raise errors.ProblemTooLarge(
+            "An earlier version stored this dataset in larger blocks than plans count on; upload it again as a new "
+            "dataset."
+        )
 
 
 def blocks(place: Place) -> int:
@@ -245,7 +258,7 @@ def _parts(
     while len(records := _read(rows, kind, max(1, _CHUNK // kind.itemsize))):
         if positions is not None:
             records["unit"] = positions[records["unit"]]
-        index = (records["unit"] // length).astype(np.uint16)  # sorted by its digits, which is fastest
+        index = (records["unit"] // length).astype(_NUMBER)
         ordered = records[np.argsort(index, kind="stable")]
         ends = np.cumsum(np.bincount(index))
         yield [(int(span), ordered[ends[span - 1] if span else 0 : ends[span]]) for span in np.unique(index)]

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import math
 import os
-import resource
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -32,7 +31,7 @@ from discretion.learning import (
     walks,
 )
 from discretion.learning import features as maps
-from discretion.learning.schemas import Discrete
+from discretion.learning.schemas import Discrete, Schema
 from discretion.privacy import events
 from discretion.requests import Asked
 from discretion.settings import Settings
@@ -55,6 +54,14 @@ _PASSED_ON: Final = 16  # the same for a scheduler, which has it several times w
 _STATISTICS: Final = 5  # of a step of DP-VAPVI, at most
 _LOOKED_AT: Final = 16  # of every step's matrices, when all steps are seen together
 _SCORED: Final = 3  # tables over step, state and action
+_CLINIC: Final = 5  # of the tables behind a twin of discrete states, while they are made up
+_PLAYED: Final = 3  # numbers of a record of a twin
+_TOGETHER: Final = 4  # times these, where a unit's records are all seen together
+_PLAYED_COLUMNS: Final = 4  # times the columns of vector states: as they were made up, and as records in an order
+_PLAYED_UNIT: Final = 8  # numbers of a unit of a twin, apart from its records
+_CHOSEN: Final = 3  # the same for each action of vector states: how much it is wished for
+_HABIT: Final = 1.5  # the same for each action or successor of discrete states: a chance, and whether it is passed
+_SEEN: Final = 2**15  # records whose features pooled statistics look at together
 _SMALL: Final = 8  # partial sums that a machine holds if they are not large
 _SMALL_TRAINING: Final = 2048 * MEGABYTE
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
@@ -178,6 +185,34 @@ def deriving(asked: Asked) -> int:
     return _learning(asked, asked.mechanisms) - spared + _written(asked)
 
 
+def rehearsing(asked: Asked) -> int:
+    """Bytes, at most, of the process that rehearses it, by one thread: of the clinic behind a twin, of all its stays,
+    which are one block, and of what learns from them."""
+    played = requests.rehearsed(asked)
+    learning = _regressing(played, 1) if _by_step(played) else _learning(played, played.mechanisms)
+    return PROGRAM + _clinic(played.schema) + _stays(played) + _stacks(played, 1) + learning + _written(played)
+
+
+def _clinic(schema: Schema) -> int:
+    discrete = isinstance(schema.states, Discrete)
+    return 8 * _CLINIC * schema.count * schema.actions * requests.SUCCESSORS if discrete else 0
+
+
+def _stays(played: Asked) -> int:
+    """As they are made up, a step at a time, and as they are learned from."""
+    schema, features = played.schema, _features(played)
+    records = played.units * (schema.horizon + 1)
+    if isinstance(schema.states, Discrete):
+        of_a_record = _PLAYED * (_TOGETHER if schema.per_unit > 1 else 1)
+        of_a_unit = _PLAYED_UNIT + _HABIT * max(schema.actions, requests.SUCCESSORS)
+    else:
+        of_a_record = _PLAYED + _PLAYED_COLUMNS * len(schema.states.columns)
+        of_a_unit = _PLAYED_UNIT + _CHOSEN * schema.actions
+    seen = played.units if _by_step(played) else min(records, max(_SEEN, schema.horizon * schema.per_unit))
+    width = features.width if isinstance(features, maps.Blocks) else 0
+    return math.ceil(8 * (of_a_record * records + of_a_unit * played.units + _FEATURES * width * seen))
+
+
 def _stacks(asked: Asked, threads: int, processors: int | None = None) -> int:
     """Of the threads that there are at once beside the first: those that read and add, or those that make a table or
     what becomes of it. Others get the stacks of those that ended."""
@@ -255,17 +290,6 @@ def reuse() -> None:
         change(_GIVEN_BACK, _NEVER)
 
 
-def fence(most: int) -> None:
-    """Let this process take no more than so many bytes. The kernel counts what is reserved: what is reserved already
-    and not in use is nobody's loss and comes on top."""
-    status = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
-    # Not every kernel tells the second: then less is fenced off.
-    reserved, used = (int(status.get(name, "0 kB").split()[0]) * 1024 for name in ("VmData", "RssAnon"))
-    wanted, (_, before) = most + max(0, reserved - used), resource.getrlimit(resource.RLIMIT_DATA)
-    lower = wanted if before == resource.RLIM_INFINITY else min(wanted, before)  # nobody but root may raise it
-    resource.setrlimit(resource.RLIMIT_DATA, (lower, lower))
-
-
 def limit(found: Settings) -> int:
     """Bytes that one training may take: what is set, or an equal share of the machine."""
     return found.training_megabytes * MEGABYTE or machine() // max(1, found.workers)
@@ -278,8 +302,8 @@ def cluster_limit(found: Settings) -> int:
 
 
 def deriving_limit(found: Settings) -> int:
-    """Bytes of all derivations at once, which the API makes in its own process: what one training may take, or this
-    container if that is less, beside the program."""
+    """Bytes of all derivations at once, which the API makes in its own process, and of a rehearsal, in another one of
+    the same container: what one training may take, or this container if that is less, beside the program."""
     return min(limit(found), machine()) - PROGRAM
 
 
@@ -312,6 +336,16 @@ def check(asked: Asked, found: Settings) -> None:
             f"Sums of this training need up to {-(-elsewhere // MEGABYTE)} MB of memory on a machine of the cluster, "
             f"which has {has}; use fewer states, actions, terms or steps, or have machines with more, and "
             "DISCRETION_CLUSTER_MEGABYTES raised."
+        )
+
+
+def check_rehearsing(asked: Asked, found: Settings) -> None:
+    wanted, most = rehearsing(asked), deriving_limit(found)
+    if wanted > most:
+        raise errors.ProblemTooLarge(
+            f"A rehearsal of this training needs up to {-(-wanted // MEGABYTE)} MB of memory and may take "
+            f"{max(0, most) // MEGABYTE}; use fewer states, actions, columns or terms, or have "
+            "DISCRETION_TRAINING_MEGABYTES raised, and the API's own memory if that is less."
         )
 
 

@@ -1,12 +1,14 @@
-"""Processes that must not outlive the one that started them."""
+"""Processes that must not outlive the one that started them, nor take more than they may."""
 
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from discretion import errors
@@ -19,6 +21,17 @@ def die_with_parent(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fence(most: int) -> None:
+    """Let this process take no more than so many bytes. The kernel counts what is reserved: what is reserved already
+    and not in use is nobody's loss and comes on top."""
+    status = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
+    # Not every kernel tells the second: then less is fenced off.
+    reserved, used = (int(status.get(name, "0 kB").split()[0]) * 1024 for name in ("VmData", "RssAnon"))
+    wanted, (_, before) = most + max(0, reserved - used), resource.getrlimit(resource.RLIMIT_DATA)
+    lower = wanted if before == resource.RLIM_INFINITY else min(wanted, before)  # nobody but root may raise it
+    resource.setrlimit(resource.RLIMIT_DATA, (lower, lower))
 
 
 def apart(check: Callable[[], object], seconds: float, unsaid: str) -> str | None:

@@ -6,6 +6,7 @@ number of units and the request: the same for every content of the dataset.
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from discretion.learning import (
     vapvi,
     vapvi_stationary,
 )
-from discretion.learning.curator import Share
+from discretion.learning.curator import Concentrated, Pure, Share
 from discretion.learning.learners import Parameters
 from discretion.learning.schemas import Schema
 from discretion.learning.trajectories import Trajectories
@@ -33,6 +34,9 @@ from discretion.privacy import events
 from discretion.privacy.rho import Rho
 
 MAX_NUMBERS: Final = 2_000_000  # in a policy: its document takes 20 to 60 bytes for each
+MOST_ROWS: Final = 4_000_000  # more than that is rehearsed with fewer units and as much more ρ
+SUCCESSORS: Final = 5  # of a state and action in the clinic behind a twin, at most
+LARGEST: Final = {Concentrated: Fraction(10**6), Pure: Fraction(1000)}  # budgets that a training may have
 _DRAWN_FROM: Final = 50  # visits, about, below which no row of transitions is drawn
 _OF_A_GROUP: Final = 2  # base and support, besides weights, shares and frequencies
 _OF_A_STEP: Final = 4  # bonus, margin, ceiling and noise, besides weights and roots
@@ -103,14 +107,14 @@ def _units(units: int, half: object) -> int:
 
 def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict[str, Any]) -> Asked:
     """The same for what is public of a dataset. A request that was accepted before says itself what `auto` chose."""
-    privacy = documents.privacy_of(request["privacy"])
-    algorithm, parameters, chosen = request["algorithm"], request["parameters"], None
+    privacy = documents.privacy_of(_named(request, "privacy"))
+    algorithm, parameters, chosen = _named(request, "algorithm"), _named(request, "parameters"), None
     if algorithm == auto.NAME:
         chosen = auto.choose(schema, units, privacy, parameters)
         algorithm, parameters = chosen.algorithm, chosen.parameters
         _check_chosen(chosen, schema)
     elif request.get("chosen") is not None:
-        chosen = auto.choose(schema, units, privacy, request["chosen"]["parameters"])
+        chosen = auto.choose(schema, units, privacy, _named(request["chosen"], "parameters"))
     read = learners.resolved(schema, units, privacy, forms.read(algorithm, parameters, schema))
     found = Asked(schema, labels, units, algorithm, privacy, read, chosen)
     found = replace(found, half=request.get("half"), judged=request.get("policy"))
@@ -126,12 +130,39 @@ def of(schema: Schema, labels: tuple[str, ...] | None, units: int, request: dict
     return found
 
 
+def _named(document: object, key: str) -> Any:
+    """One that another version stored may lack it, or be something else."""
+    if not isinstance(document, dict) or key not in document:
+        raise errors.InvalidRequest(f"This request has no {key}; another version of the service may have stored it.")
+    return document[key]
+
+
 def _check_chosen(chosen: auto.Choice, schema: Schema) -> None:
     """A parameter that the chosen learner does not have is refused with its name: `auto` has none of its own."""
     try:
         forms.read(chosen.algorithm, chosen.parameters, schema)
     except errors.Refusal as refusal:
         raise type(refusal)(f"auto chose {chosen.algorithm} here. {refusal}") from None
+
+
+def rehearsed(found: Asked) -> Asked:
+    """As many units as can be rehearsed, and as much more ρ as keeps the noise the same share of their sum.
+
+    The learner and what a rule made of the true size stay as they are; so does D/K.
+    """
+    most = max(1, MOST_ROWS // found.schema.horizon)
+    if found.units <= most:
+        return found
+    more, parameters = Fraction(found.units, most), found.parameters
+    if isinstance(parameters, vapvi.Parameters):
+        parameters = replace(parameters, d=parameters.d / float(more))
+    budget = min(enough(found.privacy, more), LARGEST[type(found.privacy)])
+    return replace(found, units=most, privacy=type(found.privacy)(Rho.floor(budget).exact), parameters=parameters)
+
+
+def enough(privacy: Share, more: Fraction) -> Fraction:
+    """So much budget that the noise stays the same share of a sum over so many times fewer units."""
+    return privacy.epsilon * more if isinstance(privacy, Pure) else privacy.rho * more**2
 
 
 def certified(found: Asked, origin: certificates.Origin | None = None) -> certificates.Request:

@@ -92,11 +92,11 @@ class Manifest:
 
     def check_whole(self, place: Place) -> None:
         """Refuse if the store does not list every file; none is opened."""
-        files = {self._file(index) for index in range(len(self.spans))}
-        missing = files.difference(place.shelf.store.files(place.name, once=True))
+        there = set(place.shelf.store.files(place.name, once=True))
+        missing = [file for file in map(self._file, range(len(self.spans))) if file not in there]
         if missing:
             raise errors.NotStored(
-                f"{len(missing)} of {len(files)} files of the dataset are missing from the store, {min(missing)} "
+                f"{len(missing)} of {len(self.spans)} files of the dataset are missing from the store, {missing[0]} "
                 "first; restore them from a backup."
             )
 

@@ -10,28 +10,22 @@ This is a program of its own: it reads a request on its standard input, where no
 """
 
 import json
-import resource
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 
 from discretion import errors, processes, requests
-from discretion.learning import documents, learners, pae, vapvi
-from discretion.learning.curator import Concentrated, Curator, Pure, Share
+from discretion.learning import documents, learners, pae
+from discretion.learning.curator import Curator
 from discretion.learning.policy import Policy
 from discretion.learning.reader import open_object
 from discretion.learning.schemas import BoolArray, Discrete, FloatArray, IntArray, Schema, Vector
 from discretion.learning.trajectories import CUT, CUT_BEFORE, ENDED, Block, Trajectories, block_of
-from discretion.privacy import rho
 
-MOST_ROWS: Final = 4_000_000  # more than that is rehearsed with fewer units and as much more ρ
 _MOST_NUMBERS: Final = 50_000_000  # in the clinic behind a twin
-_MEMORY: Final = 6 * 2**30  # bytes of addresses, for a rehearsal that somebody asked the service for
-_MOST: Final = {Concentrated: Fraction(10**6), Pure: Fraction(1000)}  # budgets that a training may have
-_SUCCESSORS: Final = 5
 _ENDS: Final = 2.0  # of a stay, within as many steps as the horizon has, if it could go on
 _SETTLED: Final = 0.25  # of stays reach the horizon, where they are settled there
 _MISSING: Final = 0.1  # of what a column holds that is declared as one that may be missing
@@ -105,7 +99,7 @@ class _Wards:
 
 def _wards(schema: Schema, draw: np.random.Generator) -> _Wards:
     states, actions = schema.count, schema.actions
-    successors = min(_SUCCESSORS, states)
+    successors = min(requests.SUCCESSORS, states)
     if states * actions * successors > _MOST_NUMBERS:
         raise errors.ProblemTooLarge("So many states and actions cannot be rehearsed; try a smaller problem.")
     popular = 1.0 / np.arange(1, states + 1)
@@ -175,7 +169,9 @@ class _Bedside:
             rewards[step] = self._reward(states[step + 1])
         if self.schema.outcome:
             rewards = self._settled(states[-1], draw)
-        return self._measured(states, gaps), actions, rewards
+        for step in range(horizon + 1):  # in their own place: they are most of a rehearsal's memory
+            states[step] = self._measured(states[step], gaps[step])
+        return states, actions, rewards
 
     def _closeness(self, scaled: FloatArray) -> FloatArray:
         return np.asarray(np.exp(-((scaled - self.target) ** 2 @ self.weights)))
@@ -216,29 +212,6 @@ def _bedside(schema: Schema, draw: np.random.Generator) -> _Bedside:
     return _Bedside(schema, pushes, draw.random(columns), draw.uniform(0.3, 0.7, size=columns), weights, habit)
 
 
-def _shrunk(asked: requests.Asked) -> requests.Asked:
-    """As many units as can be rehearsed, and as much more ρ as keeps the noise the same share of their sum.
-
-    The learner and what a rule made of the true size stay as they are; so does D/K.
-    """
-    most = max(1, MOST_ROWS // asked.schema.horizon)
-    if asked.units <= most:
-        return asked
-    more, parameters = Fraction(asked.units, most), asked.parameters
-    if isinstance(parameters, vapvi.Parameters):
-        parameters = replace(parameters, d=parameters.d / float(more))
-    return replace(asked, units=most, privacy=_enlarged(asked.privacy, more), parameters=parameters)
-
-
-def _wanted(privacy: Share, more: Fraction) -> Fraction:
-    """So much more budget that the noise stays the same share of a sum over so many times fewer units."""
-    return privacy.epsilon * more if isinstance(privacy, Pure) else privacy.rho * more**2
-
-
-def _enlarged(privacy: Share, more: Fraction) -> Share:
-    return type(privacy)(rho.Rho.floor(min(_wanted(privacy, more), _MOST[type(privacy)])).exact)
-
-
 def _learned(curator: Curator, played: requests.Asked, asked: requests.Asked) -> Policy:
     """With the switches of the training that was asked for, not of the smaller one that is played."""
     if isinstance(played.parameters, pae.Parameters):
@@ -254,15 +227,15 @@ def _note(played: requests.Asked, asked: requests.Asked) -> str | None:
         f"Played with {played.units} of {asked.units} units, so chance has more say in it than it will have; learner "
         f"and constants are those of {asked.units}."
     )
-    largest = _MOST[type(asked.privacy)]
-    if _wanted(asked.privacy, Fraction(asked.units, played.units)) <= largest:
+    largest = requests.LARGEST[type(asked.privacy)]
+    if requests.enough(asked.privacy, Fraction(asked.units, played.units)) <= largest:
         return told
     return f"{told} It would need a budget of more than {largest}, so noise has more say in it, too."
 
 
 def rehearse(asked: requests.Asked, twin: int = 0) -> Document:
     """What the training would have learned from the twin of that number."""
-    played = _shrunk(asked)
+    played = requests.rehearsed(asked)
     make = _wards if isinstance(asked.schema.states, Discrete) else _bedside
     clinic = make(asked.schema, np.random.default_rng([_CLINIC, twin]))
     stays = clinic.stays(played.units, np.random.default_rng([_STAYS, twin]))
@@ -287,10 +260,12 @@ def _learned_share(policy: Policy, stays: Block) -> float:
     return float(np.concatenate(found).mean())
 
 
-def main(parent: int | None = None) -> int:
+def main(parent: int | None = None, most: int | None = None) -> int:
+    """For a service that asked, which says how many bytes it may take, or for whoever runs it."""
     if parent is not None:
         processes.die_with_parent(parent)
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    if most is not None:
+        processes.fence(most)
     try:
         top = open_object(
             json.load(sys.stdin),

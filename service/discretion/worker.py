@@ -188,7 +188,9 @@ class Worker:
         heads.check(self._settings.heads)
         heads.refuse_rolled_back(self._engine, self._settings.heads)
         with contextlib.closing(shelves.opened(self._settings)) as shelf:
-            datasets.units(shelf.place(str(dataset.folder)))
+            place = shelf.place(str(dataset.folder))
+            datasets.units(place)
+            datasets.check_blocks(place, dataset.schema)
         memory.check(requests.asked(dataset, json.loads(request), ready=False), self._settings)
         del self._unfit[training]
 
@@ -199,13 +201,11 @@ class Worker:
         try:
             with database.snapshot(self._engine) as connection:
                 _, asked, _ = runs.work(connection, held)
-        except errors.Refusal:  # of a request of another version; it has no time of the schedule that could be kept
+            usual = requests.usual_seconds(asked)
+        except errors.Refusal:  # of a request of another version, whose schedule is not known: any public one does
             if not held.exhausted:
                 raise
-            with contextlib.suppress(errors.LeaseLost):
-                self._record_failure(held)
-            return
-        usual = requests.usual_seconds(asked)
+            usual = _LONGEST_PAUSE
         # A run that goes on keeps the beat of the first one, but does not pause again for as long as it was away.
         begun = now - held.elapsed % usual
         if held.exhausted:
@@ -328,7 +328,7 @@ def _child(found: Settings, slot: Slot, held: Claim, begun: float, parent: int) 
     try:
         processes.die_with_parent(parent)
         _silence()
-        memory.fence(memory.limit(found))  # other trainings on this machine rely on it
+        processes.fence(memory.limit(found))  # other trainings on this machine rely on it
         memory.reuse()
         processors.confine(slot)
         signal.signal(signal.SIGTERM, _stop_between_draws)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -156,13 +156,20 @@ class Derivations:
         self._places, self._left = _DERIVATIONS, most
         self._counting = threading.Lock()
 
+    def one(self, wanted: int) -> AbstractContextManager[None]:
+        return self._taken(1, wanted)
+
+    def beside(self, wanted: int) -> AbstractContextManager[None]:
+        """Memory alone, of a process that has a place elsewhere."""
+        return self._taken(0, wanted)
+
     @contextmanager
-    def one(self, wanted: int) -> Iterator[None]:
-        self._take(1, wanted)
+    def _taken(self, places: int, wanted: int) -> Iterator[None]:
+        self._take(places, wanted)
         try:
             yield
         finally:
-            self._take(-1, -wanted)
+            self._take(-places, -wanted)
 
     def _take(self, places: int, wanted: int) -> None:
         with self._counting:

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from discretion import errors, logs, memory, premises, serving, settings, summing
+from discretion import errors, logs, memory, premises, processes, serving, settings, summing
 from discretion.commands import terminal
 
 app = typer.Typer()
@@ -27,7 +27,7 @@ def work() -> None:
     with terminal.told():
         found = _begun("cluster work")
         most = memory.cluster_limit(found)
-        _hosting().work(found, most, lambda: memory.fence(most))
+        _hosting().work(found, most, lambda: processes.fence(most))
 
 
 @cluster_app.command("check")
