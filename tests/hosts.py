@@ -9,6 +9,7 @@ whatever is to be apart has to be asked for by address.
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Final
 
 HERE: Final = "10.77.0.1"
 THERE: Final = "10.77.0.2"
+_SOON: Final = 30.0  # seconds in which a process that is killed is dead
 _NOBODY: Final = "02:00:00:00:00:01"  # the address of no card
 ROOT: Final = Path(__file__).parents[1]
 
@@ -77,9 +79,32 @@ class Other:
             knock = f"import socket; socket.create_connection(('{HERE}', {port}), 1)"
             return subprocess.run([*self.prefix, sys.executable, "-c", knock], capture_output=True).returncode == 0
 
+    @property
+    def running(self) -> list[int]:
+        """Every process there, whoever started it."""
+        there, found = os.stat(f"/proc/{self.process}/ns/net").st_ino, []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and os.stat(entry / "ns" / "net").st_ino == there:
+                    found.append(int(entry.name))
+        return [each for each in found if each != self.process]
+
+    def die(self) -> None:
+        """All that runs there, at once; the host can be used again, and its cable is as it was."""
+        end = time.monotonic() + _SOON
+        while found := self.running:
+            assert time.monotonic() < end, f"not dead within {_SOON} s: {found}"
+            for each in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+            time.sleep(0.01)
+
     def end(self) -> None:
-        self._keeper.kill()
-        self._keeper.wait()
+        try:
+            self.die()
+        finally:
+            self._keeper.kill()
+            self._keeper.wait()
 
 
 class Line:

@@ -25,6 +25,20 @@ class TestEngine:
         engine.dispose()
         assert settings == {"journal_mode": "wal", "synchronous": 2, "busy_timeout": 30000, "foreign_keys": 1}
 
+    def test_a_server_is_told_to_notice_soon_that_a_host_is_gone(self, postgres):
+        """What that host had locked would be nobody's for hours. Two hosts try it in `tests/test_hosts.py`."""
+        engine = database.engine(postgres)
+        with database.snapshot(engine) as connection:
+            asked = sa.text("SELECT name FROM pg_settings WHERE source = 'session' AND name LIKE 'tcp%'")
+            told = set(connection.execute(asked).scalars())
+        engine.dispose()
+        assert told == {
+            "tcp_keepalives_idle",
+            "tcp_keepalives_interval",
+            "tcp_keepalives_count",
+            "tcp_user_timeout",
+        }
+
 
 class TestTransaction:
     def test_is_all_or_nothing(self, engine):

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evidence import attack, cluster, neighbours, noise, simulation
+from benchmarks.evidence import attack, cluster, neighbours, noise, simulation, workers
 
 
 def main() -> int:
@@ -21,12 +21,14 @@ def main() -> int:
     held = attack.run(10**5, 1000, None) if sample else attack.run(10**6, 4000, attack.SUMMARY)
     moved = neighbours.run(40, None) if sample else neighbours.run(10**4, neighbours.SUMMARY)
     ended = cluster.run(0, None) if sample else cluster.run(1, cluster.SUMMARY)
+    taken = workers.run(0, None) if sample else workers.run(1, workers.SUMMARY)
     studies = simulation.run(sample)
     claims = {
         "noise follows its law, impostors are caught": fits,
         "no release gives an attacker more than its share, and half the sensitivity would": held,
         "no patient costs any learner more than it claims, along its whole transcript": moved,
         "whatever a cluster loses, a training ends, was charged once and made the same integers": ended,
+        "whatever a worker's host loses, its training is released, was charged once and drew each number once": taken,
         "without privacy, VAPVI is close to optimal at K = 1000": _gap(studies, "tight", "vapvi", "", 1000) < 0.3,
         "the tight calibration at ρ = 1 beats the paper's": _gap(studies, "tight", "dp-vapvi", "1", 1000)
         < _gap(studies, "paper", "dp-vapvi", "1", 1000),

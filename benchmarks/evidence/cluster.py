@@ -9,23 +9,19 @@ block is written down by `tests.summed` before noise is added, in these races al
 
 import contextlib
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
 
-from tests import buckets, clusters, dying, hosts, services
+from tests import clusters, dying, hosts, services
 
-from benchmarks.service import _postgres
-from discretion import datasets, runs, sealing, settings, tables
+from benchmarks.evidence import site
+from discretion import datasets, runs, tables
 
 SUMMARY: Final = Path(__file__).with_suffix(".json")
 _CUT: Final = 10.0  # seconds without a cable
@@ -60,7 +56,8 @@ class Stage:
     def start(self, part: str) -> None:
         there = self.other.prefix if part.endswith("there") else ()
         what = "schedule" if part == "the scheduler" else "work"
-        slowly = self.watched | {"SLOWLY": str(_SLOWLY)}
+        # Who is killed leaves its temporary folder behind, which goes with ours.
+        slowly = self.watched | {"SLOWLY": str(_SLOWLY), "TMPDIR": str(self.folder)}
         self.parts[part] = self.cluster.start(what, there, "tests.summed", slowly, host=hosts.HERE)
 
     def lose(self, what: str) -> None:
@@ -132,56 +129,31 @@ class Stage:
 
 
 @contextlib.contextmanager
-def _stage(folder: Path) -> Iterator[Stage]:
-    """Everything of both hosts, with the doors through which there sees here."""
-    (folder / "keys").write_text(sealing.new_key().hex())
-    (folder / "moto-log").mkdir()
-    with hosts.other() as other, _postgres() as local, buckets.serve(folder / "moto-log") as store:
-        path = Path(parse_qs(urlsplit(local).query)["host"][0]) / ".s.PGSQL.5432"
-        doors = [buckets.Gate(lambda: _unix(path), hosts.HERE), buckets.Gate(lambda: _tcp(store.port), hosts.HERE)]
-        places = store.settings(store.bucket(), doors[1].url) | {"store_key_file": folder / "keys"}
-        (folder / "cluster").mkdir()
-        tls = clusters.certificates(folder / "cluster" / "tls")
-        running = clusters.Cluster(folder / "cluster", {"cluster": f"tls://{hosts.HERE}:{_PORT}"} | tls | places)
-        (folder / "queue").mkdir()
-        queue = dying.Queue(folder / "queue", local)
-        queue.found = settings.read(queue.environment(**running.settings))
-        user = urlsplit(local).username or "postgres"
-        there = f"postgresql://{user}@{hosts.HERE}:{doors[0].port}{urlsplit(local).path}"
-        stage = Stage(folder, other, running, queue, there)
+def _stage() -> Iterator[Stage]:
+    with site.opened() as found:
+        tls = clusters.certificates(found.folder / "cluster" / "tls")
+        named = {"cluster": f"tls://{hosts.HERE}:{_PORT}"} | tls
+        running = clusters.Cluster(found.folder / "cluster", named | found.store)
+        found.settle(named)
+        stage = Stage(found.folder, found.other, running, found.queue, found.url)
         try:
             datasets._BLOCK = 2**10  # type: ignore[misc]
-            stage.dataset = queue.dataset(units=300)
+            stage.dataset = found.queue.dataset(units=100)
             for part in ("the scheduler", *_MACHINES):
                 stage.start(part)
             running.ready(2)
             yield stage
         finally:
             running.stop()
-            queue.close()
-            for door in doors:
-                door.shut()
-
-
-def _unix(path: Path) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX)
-    made.connect(str(path))
-    return made
-
-
-def _tcp(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port))
 
 
 def races(wanted: list[Race]) -> list[dict[str, Any]]:
     """On the first host, which the caller must be on."""
-    with tempfile.TemporaryDirectory() as name:
-        os.chmod(name, 0o755)  # PostgreSQL is somebody else
-        with _stage(Path(name)) as stage:
-            found = []
-            for what, when in wanted:
-                found.append(stage.race(what, when))
-                print(json.dumps(found[-1]), flush=True)
+    found = []
+    with _stage() as stage:
+        for what, when in wanted:
+            found.append(stage.race(what, when))
+            print(json.dumps(found[-1]), flush=True)
     return found
 
 

@@ -30,6 +30,14 @@ _BUSY_MILLISECONDS: Final = 30_000
 _CONNECT_SECONDS: Final = 10
 # As many as there may be are kept: connections beyond a pool's size are opened and closed at each request of a crowd.
 _POOL: Final[dict[str, Any]] = {"pool_size": 15, "max_overflow": 0}
+# How soon a server notices that a client's host is gone: after half a minute, and not after the two hours of its own
+# default, for which what that client had locked would be nobody's. Seconds; the last in milliseconds.
+_NOTICE: Final = {
+    "tcp_keepalives_idle": 10,
+    "tcp_keepalives_interval": 5,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
 _READING: Final = "discretion_reading"
 _GLANCING: Final = "discretion_glancing"
 _STARTING: Final = 3141592653  # any number that nobody else locks
@@ -53,7 +61,9 @@ def engine(url: str) -> sa.Engine:
         return made
     # A server that swallows everything must not hold a request for minutes.
     patience = {} if "connect_timeout" in parsed.query else {"connect_timeout": _CONNECT_SECONDS}
-    return sa.create_engine(parsed, pool_pre_ping=True, connect_args=patience, **_POOL)
+    made = sa.create_engine(parsed, pool_pre_ping=True, connect_args=patience, **_POOL)
+    sa.event.listen(made, "connect", _prepare_postgresql)
+    return made
 
 
 def _parsed(url: str) -> sa.URL:
@@ -77,6 +87,15 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = None  # the driver's own transactions begin too late to take the lock
     for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MILLISECONDS}", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _prepare_postgresql(connection: Any, _: object) -> None:
+    """Asked of the session, because the options of a connection are refused by poolers. A local socket needs none."""
+    connection.autocommit = True
+    connection.execute(
+        "SELECT " + ", ".join(f"set_config('{name}', '{most}', false)" for name, most in _NOTICE.items())
+    )
+    connection.autocommit = False
 
 
 def _begin_immediate(connection: sa.Connection) -> None:
