@@ -106,6 +106,7 @@ CASES: dict[str, _Case] = {
 # As many states as there may be, of which these units fill only some rows.
 LARGE: dict[str, _Case] = {
     "apvi": (Schema(4, Discrete(100_000), 4), "dp-apvi", {}),
+    "apvi, as many decisions": (Schema(20, Discrete(100_000), 25), "dp-apvi", {}),
     "pae": (Schema(4, Discrete(100_000), 4), "dp-pae", {}),
     "apvi, first visits": (Schema(4, Discrete(100_000), 4), "dp-apvi", {"dynamics": "stationary"}),
     "fqe": (Schema(4, Discrete(100_000), 4), "dp-fqe", {}),

@@ -43,10 +43,10 @@ _BLOCK: Final = 5  # times the bytes of a block's records: as stored, as columns
 _FEATURES: Final = 4  # floats of a record for each feature
 _COPIES: Final = 3  # of a table: its sum, the noise or what was drawn, what is made of it
 _PACKED: Final = 40  # bytes of a record of vector states apart from features
-_SUMMED: Final = 0.5  # of a table of transitions, while it is summed and noised
+_PIECES: Final = 32  # of rows of transitions: noise as it is added, or what four threads make of counts
 _SHRUNK: Final = 16  # of DP-PAE's tables: each thread's sums, and all that shrinking them makes
 _DENOISED: Final = 4  # of the one kernel of all steps
-_MADE: Final = 2  # of a step's rows: the counts, and of these the trusted
+_PLACES: Final = 4 * 8  # bytes of a row that is drawn: which one it is, as it is chosen and looked up
 _WRITTEN: Final = 128  # bytes of a policy's number, or of a decision with its label and score, also as text
 _TABLE: Final = 32  # of a feature table: as it was sent, whitened, along the directions of a step, in the certificate
 _SENT: Final = 8  # the same for a machine that makes sums by it
@@ -64,19 +64,20 @@ _HABIT: Final = 1.5  # the same for each action or successor of discrete states:
 _SEEN: Final = 2**15  # records whose features pooled statistics look at together
 _SMALL: Final = 8  # partial sums that a machine holds if they are not large
 _SMALL_TRAINING: Final = 2048 * MEGABYTE
+USUAL: Final = 3584 * MEGABYTE  # that a training may take in containers, if nobody sets another figure
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 _ARENAS, _FROM_THE_SYSTEM, _GIVEN_BACK = -8, -3, -1  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD: <malloc.h>
 _LARGE: Final = 256 * MEGABYTE  # of one array
 _NEVER: Final = 2**31 - 1
 
 
-def need(asked: Asked, processors: int | None = None, most: int = _SMALL_TRAINING) -> int:
+def need(asked: Asked, processors: int | None = None, most: int = USUAL) -> int:
     """Bytes, at most, of the process that learns by so many processors or fewer, or those of this process: what fewer
     leave free may be taken by `room`, and no more than that."""
-    return max(_apart(asked, processors), _beside(asked, processors) + room(asked, processors, most))
+    return max(_apart(asked, processors), _behind(asked, processors) + room(asked, processors, most))
 
 
-def room(asked: Asked, processors: int | None = None, most: int = _SMALL_TRAINING) -> int:
+def room(asked: Asked, processors: int | None = None, most: int = USUAL) -> int:
     """Bytes of blocks, or of what is computed of them, that stay in memory from one pass to the next: all of them, as
     far as a training stays small, and within what it may take. One that can do without them is not refused."""
     if keeps_blocks(asked):
@@ -86,7 +87,8 @@ def room(asked: Asked, processors: int | None = None, most: int = _SMALL_TRAININ
         features = asked.parameters.features  # of a record, and of its successor if nobody has it
         record = _PACKED + 2 * features.width * np.dtype(walks.kind(features.largest)).itemsize
     stored = asked.units * asked.schema.per_unit * asked.schema.horizon * record
-    return max(0, min(blocks.KEPT, stored, min(most, _SMALL_TRAINING) - _beside(asked, processors)))
+    free = min(_SMALL_TRAINING - _beside(asked, processors), most - _behind(asked, processors))
+    return max(0, min(blocks.KEPT, stored, free))
 
 
 def keeps_blocks(asked: Asked) -> bool:
@@ -135,9 +137,16 @@ def _numbers_of(features: maps.Table) -> int:
 
 
 def _beside(asked: Asked, processors: int | None) -> int:
-    """What it takes beside these. Where they go when it is made, a table of transitions takes their room."""
-    tables = [event for event in asked.mechanisms if _is_drawn(asked, event)]
-    return _apart(asked, processors) - _learning(asked, tables)
+    """What it takes beside these while there is no table of transitions, to which they give way."""
+    others = [event for event in asked.mechanisms if not _is_drawn(asked, event)]
+    return _apart(asked, processors) - _learning(asked, asked.mechanisms) + _learning(asked, others)
+
+
+def _behind(asked: Asked, processors: int | None) -> int:
+    """What is taken beside blocks that have been kept. The room that they leave is for smaller arrays: a table by step
+    gets pages of its own, and both are reserved then. One of first visits is counted as often as makes up for it."""
+    by_step = isinstance(asked.parameters, apvi.Parameters)
+    return _apart(asked, processors) if by_step else _beside(asked, processors)
 
 
 def summing(asked: Asked) -> int:
@@ -180,9 +189,7 @@ def _size(asked: Asked, event: events.Event) -> int:
 def deriving(asked: Asked) -> int:
     """Bytes, at most, that a further policy of what such a training drew takes in a process that runs already: what was
     drawn, and what becomes of it. No block is read, and nothing is summed."""
-    summed = [event for event in asked.mechanisms if isinstance(asked.parameters, apvi.Parameters)]
-    spared = math.floor(8 * _SUMMED * sum(_entries(asked, event) for event in summed if _is_drawn(asked, event)))
-    return _learning(asked, asked.mechanisms) - spared + _written(asked)
+    return _learning(asked, asked.mechanisms) + _written(asked)
 
 
 def rehearsing(asked: Asked) -> int:
@@ -246,15 +253,23 @@ def _block_rows(asked: Asked) -> tuple[int, int]:
 
 def _learning(asked: Asked, tables: Sequence[events.Event]) -> int:
     """The tables, and what becomes of them."""
-    return math.ceil(8 * sum(_copies(asked, event) * _entries(asked, event) for event in tables))
+    if isinstance(asked.parameters, apvi.Parameters):
+        return _counting(asked, tables)
+    return 8 * sum(_copies(asked, event) * _entries(asked, event) for event in tables)
 
 
-def _copies(asked: Asked, event: events.Event) -> float:
-    if isinstance(asked.parameters, apvi.Parameters) and _is_drawn(asked, event):
-        public = (asked.schema, asked.units, asked.privacy, asked.parameters)
-        rows = _entries(asked, event) / event.shape[-1]
-        made = _MADE * min(1.0, 2 * apvi.likely_rows_of_a_step(*public) / rows)  # of two steps at a time
-        return (0.5 if apvi.narrow(*public) else 1.0) + _SUMMED + made
+def _counting(asked: Asked, tables: Sequence[events.Event]) -> int:
+    """DP-APVI by step: visits and rewards, of which each is there twice when it has been summed; then these once, what
+    was drawn, and which row of it is whose, or the scores. What else becomes of what was drawn is made in pieces."""
+    drawn = [event for event in tables if _is_drawn(asked, event)]
+    counted = [8 * _entries(asked, event) for event in tables if event not in drawn]
+    rows = sum(_PLACES * _entries(asked, event) // event.shape[-1] for event in drawn)
+    rows += sum(_size(asked, event) * _entries(asked, event) for event in drawn)
+    pieces = _PIECES * 8 * max(apvi.PIECE, asked.schema.count + 1)
+    return pieces + max(2 * sum(counted), sum(counted) + max(counted) + rows)
+
+
+def _copies(asked: Asked, event: events.Event) -> int:
     if isinstance(asked.parameters, apvi_stationary.Parameters):
         return _DENOISED
     return _SHRUNK if isinstance(asked.parameters, pae.Parameters) else _COPIES

@@ -30,6 +30,7 @@ the paper's in either calibration.
   most frequent action by noisy count, labelled `fallback`.
 """
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ import numpy as np
 
 from discretion import errors
 from discretion.learning import checks, denoising, policy, rewards, sums
-from discretion.learning.counts import RewardSums, TransitionCounts, VisitCounts
+from discretion.learning.counts import MAKERS, RewardSums, TransitionCounts, VisitCounts
 from discretion.learning.curator import Curator, Query, Share, check_budget, event_of, is_narrow
 from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.sums import Statistic
@@ -50,8 +51,8 @@ from discretion.privacy import events
 
 NAME: Final = "dp-apvi"
 MAX_CELLS: Final = 200_000_000
-MAX_DRAWN: Final = 2**28  # transition counts held at once: 2 GiB
-_ROWS: Final = 256  # of counts that are worked on at once: what fits the cache
+MAX_DRAWN: Final = 2**28  # transition counts held at once: 1 GiB where 32 bits hold each, else 2
+PIECE: Final = 2**18  # counts that are worked on at once, or a row: what fits the cache
 # As printed in the paper.
 PRINTED_C1: Final = math.sqrt(2.0)
 PRINTED_C2: Final = 16.0
@@ -148,18 +149,9 @@ def likely_rows(schema: Schema, units: int, privacy: Share, parameters: Paramete
     ½ below E/2, and hardly ever below E/4 or without any: so of n visits no more than n/(E/2) rows are expected, and
     six deviations above that are allowed for.
     """
-    rows = schema.horizon * units * schema.per_unit / _enough(schema, units, privacy, parameters)
+    enough = max(1.0, trusted_from(schema, units, privacy, parameters) / 2)
+    rows = schema.horizon * units * schema.per_unit / enough
     return min(schema.horizon * schema.count * schema.actions, math.ceil(rows + 6 * math.sqrt(rows) + 36))
-
-
-def likely_rows_of_a_step(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> int:
-    """The same of one step, where each trajectory has one visit: steps may differ in how many they have."""
-    rows = units * schema.per_unit / _enough(schema, units, privacy, parameters)
-    return min(schema.count * schema.actions, math.ceil(rows + 6 * math.sqrt(rows) + 36))
-
-
-def _enough(schema: Schema, units: int, privacy: Share, parameters: Parameters) -> float:
-    return max(1.0, trusted_from(schema, units, privacy, parameters) / 2)
 
 
 def most_rows(schema: Schema) -> int:
@@ -218,19 +210,15 @@ def draw(curator: Curator, privacy: Share, parameters: Parameters, *, lazy: bool
     visiting, moving, *rewarding = queries(schema, privacy, parameters)
     visits, *rewarded = curator.ask(visiting, *rewarding)
     counted = (visits.event, curator.price(moving))
+    paid = [(answer.values, answer.event) for answer in rewarded]
+    rewarded.clear()  # their integers need not stay beside the transitions, which may be most of the memory
     bound = _bound(counted, schema, parameters.delta)
     rows = _eligible(visits.grid, bound, most_rows(schema)) if lazy else np.arange(visits.grid.size)
     chosen = TransitionCounts(schema, rows=rows, narrow=narrow(schema, curator.units, privacy, parameters))
     (transitions,) = curator.ask(Query(chosen, moving.share))
     curator.done()
-    return Release(
-        visits=visits.grid,
-        rows=rows,
-        transitions=transitions.grid,
-        counted=counted,
-        rewards=rewarded[0].values if rewarded else None,
-        rewarded=rewarded[0].event if rewarded else None,
-    )
+    values, event = paid[0] if paid else (None, None)
+    return Release(visits.grid, rows, transitions.grid, counted, values, event)
 
 
 def _eligible(visits: IntArray, bound: float, most: int) -> IntArray:
@@ -277,18 +265,23 @@ def consistent(
     low, high = totals - bound / 2, totals + bound / 2
     # Rows that are over rise by nothing, so that their counts stand here unchanged.
     chosen = np.add(counts, (np.maximum(low - reached, 0.0) / counts.shape[1])[:, None], out=out)
-    over = np.flatnonzero(reached > high)
-    for start in range(0, len(over), _ROWS):
-        rows = over[start : start + _ROWS]
+    over, step = np.flatnonzero(reached > high), _rows_of_a_piece(counts)
+    for start in range(0, len(over), step):
+        rows = over[start : start + step]
         some = chosen[rows]
         chosen[rows] = denoising.lowered(some, None, high[rows])
     return chosen
 
 
+def _rows_of_a_piece(counts: IntArray | FloatArray) -> int:
+    return max(1, PIECE // counts.shape[1])
+
+
 @dataclass(frozen=True, eq=False)
 class _Kernel:
-    """The trusted rows of one step."""
+    """Trusted rows of one step."""
 
+    step: int
     states: IntArray  # (R,)
     actions: IntArray  # (R,)
     visits: FloatArray  # (R,) ñ_sa
@@ -296,36 +289,43 @@ class _Kernel:
     bound: float  # E
 
 
-def _kernel(release: Release, bound: float, step: int) -> _Kernel:
+def _kernel(release: Release, bound: float, step: int, piece: slice) -> _Kernel:
     """Eq. (mb_est): P̃ = ñ_sas′/ñ_sa where ñ_sa > E; the other rows are worth nothing (line 5: Γ = CH ≥ H)."""
     _, states, actions = release.visits.shape
-    cells = states * actions
-    start, stop = np.searchsorted(release.rows, [step * cells, (step + 1) * cells])
-    cell = release.rows[start:stop] - step * cells
+    cell = release.rows[piece] - step * states * actions
     totals = np.maximum(release.visits[step].ravel()[cell], 0).astype(np.float64)
-    noisy = release.transitions[start:stop].astype(np.float64)
+    noisy = release.transitions[piece].astype(np.float64)
     counts = consistent(totals, np.maximum(noisy, 0.0, out=noisy), bound, out=noisy)
     visits = counts.sum(axis=1)
     trusted = visits > bound
     kernel = counts if trusted.all() else counts[trusted]
-    kernel /= visits[trusted, None]  # in place: tables like these are most of the memory
-    return _Kernel(cell[trusted] // actions, cell[trusted] % actions, visits[trusted], kernel, bound)
+    kernel /= visits[trusted, None]
+    return _Kernel(step, cell[trusted] // actions, cell[trusted] % actions, visits[trusted], kernel, bound)
 
 
-def _kernels(release: Release, bound: float) -> Iterator[tuple[int, _Kernel]]:
-    """From the last step to the first; the next ones are prepared by other processors meanwhile, two at most since
-    each is large."""
-    most = min(sums.processors(), 2)
+def _pieces(release: Release) -> Iterator[tuple[int, slice]]:
+    """Of the rows drawn, from the last step to the first: never of two steps, and an empty one where a step has none,
+    for its states have a value as well."""
+    horizon, states, actions = release.visits.shape
+    rows = _rows_of_a_piece(release.transitions)
+    begins = np.searchsorted(release.rows, np.arange(horizon + 1) * states * actions).tolist()
+    for step in reversed(range(horizon)):
+        first, last = begins[step : step + 2]
+        yield from ((step, slice(start, min(start + rows, last))) for start in range(first, max(last, first + 1), rows))
+
+
+def _kernels(release: Release, bound: float) -> Iterator[_Kernel]:
+    """Piece by piece, so that what is made of the counts is small whatever their number. The next ones are prepared by
+    other processors meanwhile."""
+    most = min(sums.processors(), MAKERS)
     with ThreadPoolExecutor(most) as pool:
-        waiting: deque[tuple[int, Future[_Kernel]]] = deque()
-        for step in reversed(range(len(release.visits))):
-            waiting.append((step, pool.submit(_kernel, release, bound, step)))
-            if len(waiting) >= most:
-                done, kernel = waiting.popleft()
-                yield done, kernel.result()
+        waiting: deque[Future[_Kernel]] = deque()
+        for step, piece in _pieces(release):
+            waiting.append(pool.submit(_kernel, release, bound, step, piece))
+            if len(waiting) > most:
+                yield waiting.popleft().result()
         while waiting:
-            done, kernel = waiting.popleft()
-            yield done, kernel.result()
+            yield waiting.popleft().result()
 
 
 def _penalty(
@@ -344,14 +344,29 @@ def _penalty(
     return penalty
 
 
-def _reward(kernel: _Kernel, step: int, release: Release, schema: Schema, parameters: Parameters) -> FloatArray | float:
+def _reward(kernel: _Kernel, release: Release, schema: Schema, parameters: Parameters) -> FloatArray | float:
     """The scaled reward of the trusted rows: known, or ½ + noisy sum / ñ."""
     if parameters.reward is not None:
-        known = parameters.reward.at(schema, step)
+        known = parameters.reward.at(schema, kernel.step)
         return known if isinstance(known, float) else known[kernel.states, kernel.actions]
     if release.rewards is None:
         raise errors.InvalidParameter("This release holds no reward sums; give a reward table.")
-    return np.clip(0.5 + release.rewards[step, kernel.states, kernel.actions] / kernel.visits, 0.0, 1.0)
+    return np.clip(0.5 + release.rewards[kernel.step, kernel.states, kernel.actions] / kernel.visits, 0.0, 1.0)
+
+
+def _scores(
+    kernel: _Kernel,
+    moments: FloatArray,  # (3, S+1) what follows, that around its mean, and the square of this
+    release: Release,
+    schema: Schema,
+    parameters: Parameters,
+) -> FloatArray:  # (R,)
+    """Lines 4 to 7. A product for each row: of one for many, its bits would depend on which rows stand beside it."""
+    mean, around, square = np.vecdot(kernel.successors, moments[:, None])
+    variance = np.maximum(square - around**2, 0.0)
+    raw = _reward(kernel, release, schema, parameters) + mean  # line 4
+    raw -= _penalty(kernel, variance, release, schema, parameters)  # lines 5 and 6
+    return np.clip(raw, 0.0, schema.horizon - kernel.step)  # line 7
 
 
 def derive(release: Release, schema: Schema, parameters: Parameters) -> policy.Policy:
@@ -362,13 +377,11 @@ def derive(release: Release, schema: Schema, parameters: Parameters) -> policy.P
     bound = _bound(release.counted, schema, parameters.delta)
     scores = np.zeros((horizon, states, actions))
     value = np.zeros(states + 1)  # line 2: Ṽ_{H+1} = 0
-    for step, kernel in _kernels(release, bound):
+    for step, kernels in itertools.groupby(_kernels(release, bound), lambda kernel: kernel.step):
         following = value + arrival
-        mean = kernel.successors @ following
         around = following - following.mean()
-        variance = np.maximum(kernel.successors @ around**2 - (kernel.successors @ around) ** 2, 0.0)
-        raw = _reward(kernel, step, release, schema, parameters) + mean  # line 4
-        raw -= _penalty(kernel, variance, release, schema, parameters)  # lines 5 and 6
-        scores[step, kernel.states, kernel.actions] = np.clip(raw, 0.0, horizon - step)  # line 7
+        moments = np.stack((following, around, around**2))
+        for kernel in kernels:
+            scores[step, kernel.states, kernel.actions] = _scores(kernel, moments, release, schema, parameters)
         value = np.append(scores[step].max(axis=1), schema.idle * (horizon - step))  # line 8
     return policy.tabular(NAME, schema, scores, fallback=release.visits.argmax(axis=2))

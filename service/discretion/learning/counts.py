@@ -162,12 +162,10 @@ class TransitionCounts(VisitCounts):
 
     @cached_property
     def _index(self) -> IntArray:  # (tables·(cells + 1),) → row of the answer; the one behind them is for all others
-        cells = self.tables * self.cells
-        rows = np.arange(cells) if self.rows is None else self.rows
-        index = np.full(cells, len(rows), dtype=np.int64)
-        index[rows] = np.arange(len(rows))
-        padded = np.pad(index.reshape(self.tables, self.cells), ((0, 0), (0, 1)), constant_values=len(rows))
-        return padded.reshape(-1)
+        rows = np.arange(self.tables * self.cells) if self.rows is None else self.rows
+        index = np.full(self.tables * (self.cells + 1), len(rows), dtype=np.int64)
+        index[rows + rows // self.cells] = np.arange(len(rows))
+        return index
 
     @property
     def _kind(self) -> type[np.signedinteger[Any]]:
