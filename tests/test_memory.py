@@ -185,11 +185,16 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 class TestSumming:
-    @pytest.mark.parametrize("case", ["apvi", "apvi, a large table", "pae", "vapvi, a table"])
+    @pytest.mark.parametrize(
+        ("case", "spare"),
+        [(case, 0) for case in ("apvi", "apvi, a large table", "pae", "vapvi, a table")]
+        + [(case, 16) for case in ("pae", "vapvi, pooled")],
+    )
     def test_machines_that_have_no_more_make_the_sums_and_who_asks_takes_no_more_either(
-        self, case: str, scheduler: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, case: str, spare: int, scheduler: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Two of them, of several blocks each, so that they hand each other what they made."""
+        """Two of them, of several blocks each, so that they hand each other what they made. What some spare, in MB, is
+        for what they have read."""
         monkeypatch.setattr(datasets, "_BLOCK", 2**20)
         asked = hungry.asked_of(hungry.ELSEWHERE[case])
         least = -(-memory.summing(asked) // memory.MEGABYTE)
@@ -198,7 +203,7 @@ class TestSumming:
         (passing / "clear_refs").write_text("5")  # its peak is what it has now
         with contextlib.ExitStack() as stack:
             for _ in range(2):
-                stack.callback(clusters.kill, scheduler.start("work", store=store, training_megabytes=least))
+                stack.callback(clusters.kill, scheduler.start("work", store=store, training_megabytes=least + spare))
             scheduler.ready(begun + 2)
             taken, said = measured(
                 tmp_path,

@@ -168,7 +168,10 @@ def _partial(asked: Asked) -> int:
     features = _features(asked)
     if isinstance(features, maps.Table):  # counts of each state and action are sent back, sums are made of them here
         return 8 * _STATISTICS * features.states * features.actions
-    return sum(_size(asked, event) * _entries(asked, event) for event in asked.mechanisms)
+    sizes = {True: 0, False: 0}  # a table of transitions is asked for by itself, when everything else is known
+    for event in asked.mechanisms:
+        sizes[_is_drawn(asked, event)] += _size(asked, event) * _entries(asked, event)
+    return max(sizes.values())
 
 
 def _told(asked: Asked) -> int:
