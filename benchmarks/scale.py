@@ -5,13 +5,14 @@ Everything that is timed runs in a process of its own, on datasets as an upload 
 is its own as well.
 """
 
+import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow.parquet
 
 from benchmarks import stays
-from benchmarks.rows import Row, peak_megabytes, quickest_and_largest, row
+from benchmarks.rows import Row, in_turns, peak_megabytes, quickest_and_largest, row
 from discretion import cli, datasets, memory, requests
 from discretion.learning import apvi, apvi_stationary, evaluators, learners, pae, sums, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
@@ -78,9 +79,7 @@ def asked(name: str, schema: Schema, units: int) -> requests.Asked:
 def _counting(folder: Path) -> Iterator[Row]:
     schema = discrete()
     stays.store(folder, schema, UNITS)
-    names = ("read", *COUNTING)
-    rounds = [{name: isolated(name, folder, schema) for name in names} for _ in range(3)]  # a busy moment is nobody's
-    found = {name: quickest_and_largest([each[name] for each in rounds]) for name in names}
+    found = _measured(("read", *COUNTING), folder, schema)
     peer, memory = found.pop("read")
     for name, (seconds, megabytes) in found.items():
         where = f"{name}, 2·10⁸ transitions, S=716 A=25"
@@ -91,14 +90,19 @@ def _counting(folder: Path) -> Iterator[Row]:
 def _regressing(folder: Path) -> Iterator[Row]:
     schema = vector(16)
     stays.store(folder, schema, VECTOR_UNITS)
-    peer, _ = isolated("products", folder, schema)
-    narrow, _ = isolated("block products", folder, schema)
-    seconds, megabytes = isolated(POOLED, folder, schema)
+    found = _measured(("products", "block products", POOLED), folder, schema)
+    (peer, _), (narrow, _), (seconds, megabytes) = found.values()
     where = f"{POOLED}, K=10⁶ H=20 d=85 in 5 blocks"
     yield row(where, "s", seconds, _PRODUCTS, peer, "<= 5")
     yield row(where, "s", seconds, "the same without the zeros of other actions' blocks", narrow, "none: for scale")
     floats = VECTOR_UNITS * HORIZON * 85 * 8 / 2**20
     yield row(f"{where}: peak memory", "MB", megabytes, "the floats", floats, "value <= 2048")
+
+
+def _measured(jobs: Sequence[str], folder: Path, schema: Schema) -> dict[str, tuple[float, float]]:
+    """Seconds of the quickest of three rounds in which all take turns, and megabytes of the largest."""
+    works = {job: functools.partial(isolated, job, folder, schema) for job in jobs}
+    return {job: quickest_and_largest(rounds) for job, rounds in in_turns(works).items()}
 
 
 # --- in processes of their own -----------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 are."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks import __main__ as bench
 from benchmarks import deployment, goals, growth, history, scale, stays
-from benchmarks.rows import peak_megabytes, quickest_and_largest, row
+from benchmarks.rows import in_turns, peak_megabytes, quickest, quickest_and_largest, row
 
 from discretion import datasets
 from discretion.learning import sums
@@ -148,6 +149,17 @@ class TestGrowth:
 
 
 class TestRounds:
+    def test_all_take_turns(self) -> None:
+        said: list[str] = []
+        found = in_turns({"peer": lambda: said.append("peer"), "ours": lambda: said.append("ours")}, rounds=2)
+        assert said == ["peer", "ours"] * 2
+        assert found == {"peer": [None] * 2, "ours": [None] * 2}
+
+    def test_the_best_round_of_each_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        clock = iter([0.0, 5.0, 10.0, 11.0, 20.0, 23.0, 30.0, 34.0])
+        monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+        assert quickest({"peer": int, "ours": int}, rounds=2) == {"peer": 3.0, "ours": 1.0}
+
     def test_the_time_is_the_shortest_and_the_memory_the_most(self) -> None:
         assert quickest_and_largest([(3.0, 10.0), (1.0, 20.0), (2.0, 90.0)]) == (1.0, 90.0)
 
