@@ -50,10 +50,9 @@ PARAMETERS: dict[str, Callable[[Schema], learners.Parameters]] = {
 
 
 def measure() -> Iterator[Row]:
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        yield from _counting(Path(folder))
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        yield from _regressing(Path(folder))
+    for part in (_counting, _paying, _regressing):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            yield from part(Path(folder))
 
 
 def discrete(states: int = STATES, actions: int = ACTIONS, horizon: int = HORIZON) -> Schema:
@@ -77,12 +76,21 @@ def asked(name: str, schema: Schema, units: int) -> requests.Asked:
 
 
 def _counting(folder: Path) -> Iterator[Row]:
-    schema = discrete()
-    stays.store(folder, schema, UNITS)
-    found = _measured(("read", *COUNTING), folder, schema)
+    stays.store(folder, discrete(), UNITS)
+    yield from _beside_reading(COUNTING, folder, "")
+
+
+def _paying(folder: Path) -> Iterator[Row]:
+    """No two rewards are the same: of the learners that count, the one that asks for them most often."""
+    stays.store(folder, discrete(), UNITS, digits=None)
+    yield from _beside_reading(("DP-PAE",), folder, ", continuous rewards")
+
+
+def _beside_reading(names: Sequence[str], folder: Path, of: str) -> Iterator[Row]:
+    found = _measured(("read", *names), folder, discrete())
     peer, memory = found.pop("read")
     for name, (seconds, megabytes) in found.items():
-        where = f"{name}, 2·10⁸ transitions, S=716 A=25"
+        where = f"{name}{of}, 2·10⁸ transitions, S=716 A=25"
         yield row(where, "s", seconds, _READING, peer, "<= 3")
         yield row(f"{where}: peak memory", "MB", megabytes, _READING, memory, "value <= 2048")
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks import __main__ as bench
 from benchmarks import deployment, goals, growth, history, scale, stays
@@ -181,6 +182,13 @@ class TestStays:
         assert len(list(data.blocks)) == len(stays.files(tmp_path)) == 3
         (counts,) = sums.totals([VisitCounts(schema)], data)
         assert counts.sum(axis=(1, 2)).tolist() == [25] * 4
+
+    @pytest.mark.parametrize(("digits", "most"), [(1, 11), (None, 1000)])
+    def test_rewards_have_as_many_digits_as_is_said(self, digits: int | None, most: int, tmp_path: Path) -> None:
+        schema = Schema(4, Discrete(5), 3)
+        stays.store(tmp_path, schema, 250, digits)
+        (block,) = datasets.load(stays.place(tmp_path), schema).blocks
+        assert len(np.unique(block.rewards)) == most
 
     @pytest.mark.parametrize("job", ["read", *scale.PARAMETERS])
     def test_every_job_runs_on_them(self, job: str, tmp_path: Path) -> None:
