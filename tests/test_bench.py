@@ -197,6 +197,11 @@ class TestStays:
         stays.store(tmp_path, schema, 50)
         scale._job(job, tmp_path, schema)()
 
+    def test_vector_states_are_read_as_well(self, tmp_path: Path) -> None:
+        schema = scale.vector(2, 3, 4)
+        stays.store(tmp_path, schema, 50)
+        scale._job("read", tmp_path, schema)()
+
 
 class TestProducts:
     def test_they_are_of_the_features_of_all_rows(self) -> None:
