@@ -271,7 +271,8 @@ class Bounded:
         return np.minimum(found, self.schema.low + self.schema.width, out=found)
 
     def _scaled(self, rewards: FloatArray) -> FloatArray:
-        found = self.schema.scaled(rewards)
+        found = rewards - self.schema.low  # as `Schema.scaled`, in place
+        found /= self.schema.width
         np.maximum(found, 0.0, out=found)
         return np.minimum(found, 1.0, out=found)
 
