@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401  # which has a BLAS of its own, with other names
 
 from discretion.learning import blas, sums
 from tests.learning.test_sums import cut, discrete
@@ -42,6 +43,7 @@ class Watching:
 
 class TestTell:
     def test_every_library_is_told(self) -> None:
+        """numpy's and scipy's, which name their functions differently."""
         assert threads()
         assert set(threads()) == {3}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 _LOADED: Final = Path("/proc/self/maps")
-_NAMES: Final = ("scipy_openblas_{}64_", "openblas_{}64_", "openblas_{}")
+_NAMES: Final = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 
 
 def tell(threads: int) -> None:
