@@ -5,13 +5,14 @@ Everything that is timed runs in a process of its own, on datasets as an upload 
 is its own as well.
 """
 
+import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow.parquet
 
 from benchmarks import stays
-from benchmarks.rows import Row, peak_megabytes, quickest_and_largest, row
+from benchmarks.rows import Row, in_turns, peak_megabytes, quickest_and_largest, row
 from discretion import cli, datasets, memory, requests
 from discretion.learning import apvi, apvi_stationary, evaluators, learners, pae, sums, vapvi, vapvi_stationary
 from discretion.learning.curator import Concentrated, Curator
@@ -49,10 +50,9 @@ PARAMETERS: dict[str, Callable[[Schema], learners.Parameters]] = {
 
 
 def measure() -> Iterator[Row]:
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        yield from _counting(Path(folder))
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        yield from _regressing(Path(folder))
+    for part in (_counting, _paying, _regressing):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            yield from part(Path(folder))
 
 
 def discrete(states: int = STATES, actions: int = ACTIONS, horizon: int = HORIZON) -> Schema:
@@ -76,29 +76,46 @@ def asked(name: str, schema: Schema, units: int) -> requests.Asked:
 
 
 def _counting(folder: Path) -> Iterator[Row]:
-    schema = discrete()
-    stays.store(folder, schema, UNITS)
-    names = ("read", *COUNTING)
-    rounds = [{name: isolated(name, folder, schema) for name in names} for _ in range(3)]  # a busy moment is nobody's
-    found = {name: quickest_and_largest([each[name] for each in rounds]) for name in names}
+    stays.store(folder, discrete(), UNITS)
+    yield from _beside_reading(COUNTING, folder, "")
+
+
+def _paying(folder: Path) -> Iterator[Row]:
+    """No two rewards are the same: of the learners that count, the one that asks for them most often."""
+    stays.store(folder, discrete(), UNITS, digits=None)
+    yield from _beside_reading(("DP-PAE",), folder, ", continuous rewards")
+
+
+def _beside_reading(names: Sequence[str], folder: Path, of: str) -> Iterator[Row]:
+    found = _measured(("read", *names), folder, discrete())
     peer, memory = found.pop("read")
     for name, (seconds, megabytes) in found.items():
-        where = f"{name}, 2·10⁸ transitions, S=716 A=25"
+        where = f"{name}{of}, 2·10⁸ transitions, S=716 A=25"
         yield row(where, "s", seconds, _READING, peer, "<= 3")
         yield row(f"{where}: peak memory", "MB", megabytes, _READING, memory, "value <= 2048")
 
 
 def _regressing(folder: Path) -> Iterator[Row]:
-    schema = vector(16)
-    stays.store(folder, schema, VECTOR_UNITS)
-    peer, _ = isolated("products", folder, schema)
-    narrow, _ = isolated("block products", folder, schema)
-    seconds, megabytes = isolated(POOLED, folder, schema)
-    where = f"{POOLED}, K=10⁶ H=20 d=85 in 5 blocks"
+    """By step, more blocks than stay in memory are read again for each step."""
+    stays.store(folder, vector(16), VECTOR_UNITS)
+    found = _measured(("read", "products", "block products", POOLED, BY_STEP), folder, vector(16))
+    (reading, least), (peer, _), (narrow, _), (seconds, megabytes), (by_step, most) = found.values()
+    size = "K=10⁶ H=20 d=85 in 5 blocks"
+    where = f"{POOLED}, {size}"
     yield row(where, "s", seconds, _PRODUCTS, peer, "<= 5")
     yield row(where, "s", seconds, "the same without the zeros of other actions' blocks", narrow, "none: for scale")
     floats = VECTOR_UNITS * HORIZON * 85 * 8 / 2**20
     yield row(f"{where}: peak memory", "MB", megabytes, "the floats", floats, "value <= 2048")
+    where = f"{BY_STEP}, {size}"
+    yield row(where, "s", by_step, _READING, reading, "none: for scale")
+    yield row(where, "s", by_step, POOLED, seconds, "none: for scale")
+    yield row(f"{where}: peak memory", "MB", most, _READING, least, "value <= 2048")
+
+
+def _measured(jobs: Sequence[str], folder: Path, schema: Schema) -> dict[str, tuple[float, float]]:
+    """Seconds of the quickest of three rounds in which all take turns, and megabytes of the largest."""
+    works = {job: functools.partial(isolated, job, folder, schema) for job in jobs}
+    return {job: quickest_and_largest(rounds) for job, rounds in in_turns(works).items()}
 
 
 # --- in processes of their own -----------------------------------------------------------------------------------
@@ -131,13 +148,15 @@ def _job(name: str, folder: Path, schema: Schema) -> Callable[[], object]:
 
 
 def _read(folder: Path, schema: Schema) -> None:
-    """What nobody can do without: every column once, and one table of counts."""
-    states, actions = schema.count, schema.actions
+    """What nobody can do without: every column once, and one table of counts, of vector states by action alone."""
+    numbered = isinstance(schema.states, Discrete)
+    states, actions = schema.count if numbered else 1, schema.actions
     total = np.zeros(schema.horizon * states * actions, dtype=np.int64)
     for file in stays.files(folder):
         table = pyarrow.parquet.read_table(file)
         columns = {name: table.column(name).to_numpy() for name in table.column_names}
-        keys = ((columns["step"] - 1) * states + columns["state0"]) * actions + columns["action"]
+        place = columns["state0"] if numbered else 0
+        keys = ((columns["step"] - 1) * states + place) * actions + columns["action"]
         total += np.bincount(keys, minlength=len(total))
 
 

@@ -25,14 +25,15 @@ def place(folder: Path) -> Place:
     return Shelf(stores.Folder(folder / "datasets"), folder / "work").place(_NAME)
 
 
-def store(folder: Path, schema: Schema, units: int) -> None:
-    """Stays of full length that crowd into common states and actions."""
+def store(folder: Path, schema: Schema, units: int, digits: int | None = 3) -> None:
+    """Stays of full length that crowd into common states and actions. Rewards have so many digits; None: all that a
+    number has, so that hardly any two are the same."""
     where, spans = place(folder), datasets._spans(units, schema)
     manifest = Manifest(units, spans)
     with where.shelf.store.draft(where.name) as draft, ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def write(index: int) -> None:
-            content = datasets._as_parquet(_records(schema, spans[index], index), schema)
+            content = datasets._as_parquet(_records(schema, spans[index], index, digits), schema)
             draft.write(*manifest.block(where, index, content))
 
         list(pool.map(write, range(len(spans))))
@@ -56,7 +57,7 @@ def judged(schema: Schema) -> policy.Policy:
     return policy.of_table("any", schema, decisions, np.ones(shape, dtype=bool), np.zeros(shape))
 
 
-def _records(schema: Schema, span: Span, seed: int) -> Records:
+def _records(schema: Schema, span: Span, seed: int, digits: int | None) -> Records:
     draw, (first, last), steps = np.random.default_rng((7, seed)), span, schema.horizon
     units, rows = last - first, (last - first) * steps
     records = np.zeros(rows, uploads.record(schema))
@@ -67,7 +68,8 @@ def _records(schema: Schema, span: Span, seed: int) -> Records:
     records["next"] = visited[:, 1:].reshape(rows, *visited.shape[2:])
     records["known"] = True
     records["action"] = _crowded(draw, schema.actions, 1.5)(rows)
-    records["reward"] = np.round(draw.random(rows), 3)
+    rewards = draw.random(rows)
+    records["reward"] = rewards if digits is None else np.round(rewards, digits)
     return records
 
 

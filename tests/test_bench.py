@@ -3,13 +3,15 @@ are."""
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks import __main__ as bench
 from benchmarks import deployment, goals, growth, history, scale, stays
-from benchmarks.rows import peak_megabytes, quickest_and_largest, row
+from benchmarks.rows import in_turns, peak_megabytes, quickest, quickest_and_largest, row
 
 from discretion import datasets
 from discretion.learning import sums
@@ -149,6 +151,17 @@ class TestGrowth:
 
 
 class TestRounds:
+    def test_all_take_turns(self) -> None:
+        said: list[str] = []
+        found = in_turns({"peer": lambda: said.append("peer"), "ours": lambda: said.append("ours")}, rounds=2)
+        assert said == ["peer", "ours"] * 2
+        assert found == {"peer": [None] * 2, "ours": [None] * 2}
+
+    def test_the_best_round_of_each_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        clock = iter([0.0, 5.0, 10.0, 11.0, 20.0, 23.0, 30.0, 34.0])
+        monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+        assert quickest({"peer": int, "ours": int}, rounds=2) == {"peer": 3.0, "ours": 1.0}
+
     def test_the_time_is_the_shortest_and_the_memory_the_most(self) -> None:
         assert quickest_and_largest([(3.0, 10.0), (1.0, 20.0), (2.0, 90.0)]) == (1.0, 90.0)
 
@@ -193,12 +206,24 @@ class TestStays:
         (counts,) = sums.totals([VisitCounts(schema)], data)
         assert counts.sum(axis=(1, 2)).tolist() == [25] * 4
 
+    @pytest.mark.parametrize(("digits", "most"), [(1, 11), (None, 1000)])
+    def test_rewards_have_as_many_digits_as_is_said(self, digits: int | None, most: int, tmp_path: Path) -> None:
+        schema = Schema(4, Discrete(5), 3)
+        stays.store(tmp_path, schema, 250, digits)
+        (block,) = datasets.load(stays.place(tmp_path), schema).blocks
+        assert len(np.unique(block.rewards)) == most
+
     @pytest.mark.parametrize("job", ["read", *scale.PARAMETERS])
     def test_every_job_runs_on_them(self, job: str, tmp_path: Path) -> None:
         regresses = job in (scale.POOLED, scale.BY_STEP, scale.REGRESSING)
         schema = scale.vector(2, 3, 4) if regresses else scale.discrete(6, 3, 4)
         stays.store(tmp_path, schema, 50)
         scale._job(job, tmp_path, schema)()
+
+    def test_vector_states_are_read_as_well(self, tmp_path: Path) -> None:
+        schema = scale.vector(2, 3, 4)
+        stays.store(tmp_path, schema, 50)
+        scale._job("read", tmp_path, schema)()
 
 
 class TestProducts:

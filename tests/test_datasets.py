@@ -62,12 +62,16 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestKept:
     @pytest.mark.parametrize("per_unit", [1, 2])
-    def test_blocks_held_in_small_numbers_sum_to_the_same_integers(self, tmp_path: Path, per_unit: int) -> None:
+    @pytest.mark.parametrize("digits", [3, 17])  # few rewards, and as many as there are records
+    def test_blocks_held_in_small_numbers_sum_to_the_same_integers(
+        self, tmp_path: Path, per_unit: int, digits: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """There are more cells than the numbers that hold states and actions can count."""
+        monkeypatch.setattr(blocks, "_FEW", 2**16 if digits == 3 else 1)
         schema, draw = Schema(3, Discrete(300), 250, (0.0, 1.0), per_unit=per_unit), np.random.default_rng(0)
         rows = [
             {"unit": str(unit), "step": step, "state": int(draw.integers(300)), "action": int(draw.integers(250))}
-            | {"reward": round(draw.random(), 3)}
+            | {"reward": round(draw.random(), digits)}
             for unit in range(60)
             for step in range(1, 2 + unit % 3)
         ]
@@ -82,6 +86,7 @@ class TestKept:
         for _ in range(2):  # the second time from what was kept
             for one, other in zip(sums.totals(asked, stored), expected, strict=True):
                 assert np.array_equal(one, other)
+        assert {block.prices is None for block in stored.blocks} == {digits == 17}
 
     @pytest.mark.parametrize("columns", [1, 2])
     @pytest.mark.parametrize("actions", [3, 300])
@@ -284,17 +289,28 @@ class TestAccept:
             np.testing.assert_array_equal(prices[numbers], some)
         assert len(set(values.tolist())) <= len(blocks._numbered(values)[1]) + 1
 
-    def test_rewards_that_all_differ_stay_in_memory_as_they_are(
+    def test_rewards_that_all_differ_stay_in_memory_in_half_their_bytes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """One patient's reward must not decide whether everybody's are read again."""
         monkeypatch.setattr(blocks, "_FEW", 1)
         accept(some_rows(9), tmp_path / "set")
         stored = datasets.load(uploading.place(tmp_path / "set"), SCHEMA, room=blocks.KEPT)
-        first, second = (uploading.units_of(stored) for _ in range(2))
+        (read,), _ = datasets.load(uploading.place(tmp_path / "set"), SCHEMA).blocks, list(stored.blocks)
         (kept,) = stored.blocks.kept._blocks.values()  # type: ignore[attr-defined]
         assert kept.prices is None
-        assert first == second == uploading.stored(tmp_path / "set", SCHEMA)
+        assert kept.rewards.dtype == np.float32
+        np.testing.assert_array_equal(kept.rewards, SCHEMA.rounded(read.rewards))
+
+    @pytest.mark.parametrize(("different", "many"), [(9, False), (40, False), (41, True), (400, True)])
+    def test_rewards_of_which_too_many_differ_are_not_numbered_first(
+        self, different: int, many: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(blocks, "_FEW", 40)
+        monkeypatch.setattr(blocks, "_LOOKED_AT", 20)
+        values = np.resize(np.random.default_rng(0).permutation(different) / different, 400)
+        assert blocks._many(values) is many
+        assert not many or len(blocks._numbered(values)[1]) > blocks._FEW
 
     def test_blocks_give_way_to_a_table_and_are_read_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -71,6 +71,20 @@ class TestPartitions:
         learners.learn(Curator(world.trajectories, RHO.rho, None, elsewhere.totals), RHO, parameters)
         assert elsewhere.made > 0
 
+    @pytest.mark.parametrize("kind", range(7))
+    def test_rewards_that_all_differ_too_which_a_single_process_keeps_rounded(self, kind: int, monkeypatch) -> None:
+        world, parameters = problems()[kind]
+        draw = np.random.default_rng(kind)
+        earned = [draw.uniform(*world.schema.reward, len(each.rewards)).tolist() for each in world.episodes]
+        paired = zip(world.episodes, earned, strict=True)
+        world = replace(world, episodes=[replace(each, rewards=rewards) for each, rewards in paired])
+        elsewhere = Elsewhere(monkeypatch, world, kind)
+        kept = [replace(each, rewards=world.schema.rounded(each.rewards)) for each in world.trajectories.blocks]
+        learners.learn(
+            Curator(replace(world.trajectories, blocks=kept), RHO.rho, None, elsewhere.totals), RHO, parameters
+        )
+        assert elsewhere.made > 0
+
     def test_a_half_of_the_units_too(self, monkeypatch) -> None:
         world, parameters = problems()[0]
         elsewhere = Elsewhere(monkeypatch, world, 5)

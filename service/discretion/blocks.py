@@ -20,7 +20,7 @@ from discretion.learning.schemas import Discrete, FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Block, Stored
 from discretion.shelves import Manifest, Place, Span
 
-KEPT: Final = 21 * 2**26  # bytes of blocks that stay in memory between passes
+KEPT: Final = 23 * 2**26  # bytes of blocks that stay in memory between passes
 _FEW: Final = 2**16  # different rewards in a block
 _LOOKED_AT: Final = 2**14  # rewards at a time, of which the first show what is frequent
 _SLOTS: Final = 20  # bits of their hash
@@ -128,7 +128,10 @@ class StoredBlocks:
         if not keep:
             return self._block(columns, None, span)
         # Beside the numbers of vectors those of rewards are few.
-        block = self._block(*(_priced(columns) if discrete else (columns, None)), span)
+        columns, prices = _priced(columns) if discrete else (columns, None)
+        if prices is None:
+            columns = columns | {"reward": self.schema.rounded(columns["reward"])}
+        block = self._block(columns, prices, span)
         self.kept.keep(index, block)
         return block
 
@@ -161,7 +164,7 @@ class StoredBlocks:
 
         states, final = self._states(columns, "state"), self._states(columns, "final", last)
         return Block(
-            units=_chosen(columns["unit"], begins),
+            units=_within(columns["unit"][begins], self.manifest.units),
             lengths=_chosen(step, last),
             states=padded(states),
             actions=padded(columns["action"]),
@@ -194,16 +197,27 @@ def _small(columns: Columns, schema: Schema) -> Columns:
     most = {"step": schema.horizon, "action": schema.actions}
     if isinstance(schema.states, Discrete):
         most |= {"state0": schema.count, "final0": schema.count}
-    inside = {name: np.clip(columns[name], -1, largest) for name, largest in most.items()}
-    return columns | {name: values.astype(walks.kind(most[name])) for name, values in inside.items()}
+    return columns | {name: _within(columns[name], largest) for name, largest in most.items()}
+
+
+def _within(values: IntArray, most: int) -> NDArray[np.signedinteger[Any]]:
+    return np.clip(values, -1, most).astype(walks.kind(most))
 
 
 def _priced(columns: Columns) -> tuple[Columns, FloatArray | None]:
     """Rewards by number and what the numbers stand for, if few of them differ."""
+    if _many(columns["reward"]):
+        return columns, None
     numbers, prices = _numbered(columns["reward"])
     if len(prices) > _FEW:
         return columns, None
     return columns | {"reward": numbers.astype(np.uint16)}, prices
+
+
+def _many(values: FloatArray) -> bool:
+    """Whether more than a few differ, as far as the first ones show: numbering a block of them would take longer than
+    reading it. The answer is that of the whole block, or no."""
+    return len(np.unique(values[:_LOOKED_AT])) > _LOOKED_AT // 2 and len(np.unique(values[: 4 * _FEW])) > _FEW
 
 
 def _numbered(values: FloatArray) -> tuple[NDArray[np.int32], FloatArray]:

@@ -5,7 +5,6 @@ machine: workers that share a folder see each other there, in containers of one 
 """
 
 import contextlib
-import ctypes
 import fcntl
 import itertools
 import os
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from discretion.learning import blas
+
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")  # a machine's own, the same in all its containers
-_LOADED: Final = Path("/proc/self/maps")
 _MOST: Final = 2**16  # processors of a machine
-_THREADS: Final = ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_", "openblas_set_num_threads")
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,4 @@ def confine(slot: Slot) -> None:
     """This process and the threads that it will start. BLAS counted processors when it was loaded, and is told."""
     with contextlib.suppress(OSError):  # a machine that does not let us is used as a whole
         os.sched_setaffinity(0, slot.processors)
-        _tell_blas(len(slot.processors))
-
-
-def _tell_blas(threads: int) -> None:
-    """More of them than processors would wait for each other."""
-    loaded = {line.split()[-1] for line in _LOADED.read_text().splitlines() if "openblas" in line}
-    for library, name in itertools.product(sorted(loaded), _THREADS):
-        with contextlib.suppress(AttributeError, OSError):
-            ctypes.CDLL(library)[name](threads)
+        blas.tell(len(slot.processors))

@@ -101,8 +101,9 @@ class TestUnitSizes:
     def test_fourth_powers_are_products(self) -> None:
         """Of rewards whose fourth power is next to a step of the grid, where the last bit decides."""
         rewards = np.sqrt(np.sqrt(np.arange(1, 2000) / followed.ONE))
-        schema, nobody = Schema(1, Discrete(1), 1), np.zeros((1, len(rewards)), dtype=np.int64)
-        block = block_of(nobody, nobody, rewards[None], final=nobody[0])
+        wide = 2.0**100  # a range so wide that rewards keep all digits: divided by it they are these again
+        schema, nobody = Schema(1, Discrete(1), 1, (0.0, wide)), np.zeros((1, len(rewards)), dtype=np.int64)
+        block = block_of(nobody, nobody, wide * rewards[None], final=nobody[0])
         statistic = followed.UnitSizes(followed.Judged(schema, np.zeros((1, 1), dtype=np.int64)))
         square = rewards * rewards
         wanted = np.trunc(square * square * followed.ONE).sum()

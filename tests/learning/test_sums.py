@@ -117,6 +117,24 @@ class TestTotals:
             np.testing.assert_array_equal(one, other)
 
     @PER_UNIT
+    @pytest.mark.parametrize("made", [discrete, vectors])
+    @pytest.mark.parametrize("total", [None, (0.0, 2.0)])
+    def test_nor_do_rewards_that_are_stored_rounded(
+        self, per_unit: int, made: Any, total: tuple[float, float] | None
+    ) -> None:
+        data, asked = made(per_unit)
+        (block,) = data.blocks
+        different = replace(block, rewards=block.rewards + np.random.default_rng(0).random(block.rewards.shape))
+        kept = replace(different, rewards=data.schema.rounded(different.rewards))
+        assert kept.rewards.dtype == np.float32
+        assert (kept.rewards != different.rewards).any()
+        schema = replace(data.schema, total=total)
+        asked = [replace(each, schema=schema) if "schema" in vars(each) else each for each in asked]
+        one, other = (sums.totals(asked, replace(data, schema=schema, blocks=[each])) for each in (different, kept))
+        for left, right in zip(one, other, strict=True):
+            np.testing.assert_array_equal(left, right)
+
+    @PER_UNIT
     def test_rewards_are_read_for_whoever_looks_at_them(self, per_unit: int) -> None:
         data, asked = discrete(per_unit)
         many = cut(data, (30,))

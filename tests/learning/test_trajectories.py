@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from discretion import errors
@@ -76,6 +76,50 @@ class TestSchema:
         found = schema(reward=reward)
         assert (found.low, found.width, found.idle) == (low, width, idle)
         assert found.scaled(np.array([low, 0.0, low + width])).tolist() == [0.0, idle, 1.0]
+
+
+class TestRounded:
+    @untimed
+    @given(st.floats(-1e30, 1e30), st.floats(1e-30, 1e30), st.floats(0, 1))
+    def test_a_reward_moves_by_a_tiny_part_of_the_range_and_only_once(
+        self, low: float, width: float, share: float
+    ) -> None:
+        high = low + width
+        assume(low < high <= 1e30)
+        found, reward = schema(reward=(low, high)), np.array([low + share * (high - low)])
+        once = found.rounded(reward)
+        assert abs(float(once[0]) - reward[0]) <= 2.0**-24 * found.width
+        assert found.rounded(once).tobytes() == once.tobytes()
+
+    @pytest.mark.parametrize("reward", [(0.0, 1e31), (0.0, 1e100), (-1e31, 0.0), (0.0, 1e-31), (-1e-100, 1e-100)])
+    def test_of_ranges_that_float32_has_no_numbers_for_nothing_is_rounded(self, reward: tuple[float, float]) -> None:
+        given_ = np.array([reward[0], reward[1] / 3, reward[1]])
+        assert schema(reward=reward).rounded(given_).tolist() == given_.tolist()
+
+    def test_it_says_nothing_of_what_no_number_of_float32_is_as_large_as(self) -> None:
+        assert SCHEMA.rounded(np.array([1e300, -1e300, np.nan])).tolist() == pytest.approx(
+            [np.inf, -np.inf, np.nan], nan_ok=True
+        )
+
+    @untimed
+    @given(st.floats(-9, 9), st.floats(0.01, 9), st.lists(st.floats(), min_size=1, max_size=9))
+    def test_what_is_handed_out_lies_within_the_range_and_is_the_same_of_what_was_kept(
+        self, low: float, width: float, given_: list[float]
+    ) -> None:
+        found = schema(reward=(low, low + width), horizon=1)
+        high = low + width
+        recorded = np.array([[*given_, low, high, np.nextafter(low, -9e9), np.nextafter(high, 9e9), 0.0]])
+        handed = [self.handed(found, each) for each in (recorded, found.rounded(recorded))]
+        assert ((handed[0] >= 0.0) & (handed[0] <= 1.0)).all()
+        assert handed[0].tobytes() == handed[1].tobytes()
+        assert handed[0][-1] == found.idle
+        for one, alone in zip(handed[0], recorded[0], strict=True):
+            assert self.handed(found, np.array([[alone]]))[0] == one
+
+    def handed(self, found: Schema, rewards: Any) -> Any:
+        nothing = np.zeros(rewards.shape, dtype=int)
+        many = trajectories.block_of(nothing, nothing, rewards, units=np.arange(rewards.shape[1]))
+        return bounded(found, rewards.shape[1], many).records(0).rewards
 
 
 class TestStates:

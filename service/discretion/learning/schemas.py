@@ -7,7 +7,7 @@ data.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ MAX_PER_UNIT: Final = 10_000
 MAX_BOUND: Final = 1e100
 
 _MOST_REWARDS: Final = 1e9  # that a total may be worth; there are at most MAX_HORIZON
+
+_ROUNDED: Final = 1e30  # bounds of rewards up to which float32 has all its digits
 
 CONSTANT: Final = "1"  # the term of a feature map that is always 1
 
@@ -153,6 +155,14 @@ class Schema:
     def idle(self) -> float:
         """The scaled reward of a step after the end, where r = 0."""
         return -self.low / self.width
+
+    def rounded(self, rewards: NDArray[np.generic]) -> NDArray[np.floating[Any]]:
+        """Rewards with the digits of float32, which keeps them in half the bytes: each moves by at most 2⁻²⁴ of the
+        range, which contains 0, and is a function of itself alone. Rounded again they are the same. The widest and the
+        narrowest ranges that may be declared, for which float32 has no numbers, keep all digits."""
+        fits = self.width >= 1 / _ROUNDED and max(-self.low, self.low + self.width) <= _ROUNDED
+        with np.errstate(over="ignore"):  # a warning would be a message about a record
+            return np.asarray(rewards).astype(np.float32 if fits else np.float64, copy=False)
 
     def scaled(self, reward: FloatArray) -> FloatArray:
         return (reward - self.low) / self.width

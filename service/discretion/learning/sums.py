@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal, Protocol
@@ -19,6 +20,7 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.learning import blas
 from discretion.learning.schemas import FloatArray, IntArray, Schema
 from discretion.learning.trajectories import Bounded, Trajectories
 
@@ -121,7 +123,7 @@ def _partials(
         ]
 
     others = _threads(threads or processors(), trajectories.blocks) - 1
-    with ThreadPoolExecutor(max(others, 1)) as pool:
+    with ThreadPoolExecutor(max(others, 1)) as pool, blas.one_each() if others else nullcontext():
         # A thread begins without what `numpy.errstate` says here.
         running = [pool.submit(contextvars.copy_context().run, work, begun()) for _ in range(others)]
         work(first)

@@ -8,7 +8,8 @@ and complete: what lies outside the schema contributes nothing, silently, becaus
 would tell something about a patient. Every value handed out is a function of its own trajectory alone, bit for bit.
 
 Rewards are handed out as x = (r − low) / width in [0, 1], where [low, low + width] is the declared range widened to
-contain 0. A trajectory that ended earns r = 0 from then on, so the end is a state of known value (see `Schema.idle`).
+contain 0, and r is the recorded reward with the digits of float32 (see `Schema.rounded`). A trajectory that ended earns
+r = 0 from then on, so the end is a state of known value (see `Schema.idle`).
 """
 
 import copy
@@ -263,18 +264,23 @@ class Bounded:
         return (self.positions >= low) & (self.positions < high)
 
     def _in_range(self, rewards: NDArray[np.generic]) -> FloatArray:
-        raw = np.asarray(rewards, dtype=np.float64)
-        return np.minimum(
-            np.maximum(np.where(np.isnan(raw), 0.0, raw), self.schema.low), self.schema.low + self.schema.width
-        )
+        """Rounded first: the bounds hold of what comes out, and a reward that was kept rounded gives the same."""
+        found = np.array(self.schema.rounded(rewards), dtype=np.float64, order="C")
+        np.copyto(found, 0.0, where=np.isnan(found))
+        np.maximum(found, self.schema.low, out=found)
+        return np.minimum(found, self.schema.low + self.schema.width, out=found)
 
     def _scaled(self, rewards: FloatArray) -> FloatArray:
-        return np.minimum(np.maximum(self.schema.scaled(rewards), 0.0), 1.0)
+        found = rewards - self.schema.low  # as `Schema.scaled`, in place
+        found /= self.schema.width
+        np.maximum(found, 0.0, out=found)
+        return np.minimum(found, 1.0, out=found)
 
     def _clipped(self, step: int | slice) -> FloatArray:  # (B,) or (H, B)
         prices = self._prices
         rewards = self._in_range(self._block.rewards[step]) if prices is None else self._looked_up(prices, step)
-        return np.where(self._before_end(step), rewards, 0.0)
+        np.copyto(rewards, 0.0, where=~self._before_end(step))
+        return rewards
 
     def _looked_up(self, prices: NDArray[_N], step: int | slice) -> NDArray[_N]:
         return prices.take(cast(IntArray, self._block.rewards[step]))
