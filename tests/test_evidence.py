@@ -102,14 +102,16 @@ class TestNeighbours:
         assert {case.schema.outcome for case in learning if not _resolved(case).features.plain} == {False, True}
 
     def test_where_patients_are_is_found_in_that_search(self) -> None:
+        """Noise hides it once in 24 times: half of eight are as good as certain."""
         case, draw = _case("DP-VAPVI, pooled, where patients are"), np.random.default_rng(0)
         anybody = [patients.patient(case.schema, draw) for _ in range(4)]
         near = [patients.telling(case.schema, draw) for _ in range(case.telling)]
-        curator = Curator(patients.dataset(case.schema, [*near, *anybody], case.units), Fraction(100))
-        rule: Any = learners.learn(curator, case.privacy, case.parameters).rule
-        assert any(
-            within != whole for within, whole in zip(rule.features.within, rule.features.vector.bounds, strict=True)
-        )
+        data, found = patients.dataset(case.schema, [*near, *anybody], case.units), 0
+        for _ in range(8):
+            rule: Any = learners.learn(Curator(data, Fraction(100)), case.privacy, case.parameters).rule
+            bounds = zip(rule.features.within, rule.features.vector.bounds, strict=True)
+            found += any(within != whole for within, whole in bounds)
+        assert found >= 4
 
     def test_values_are_missing_in_the_searches_that_say_so(self) -> None:
         named = [case for case in neighbours.cases() if case.name.endswith("missing values")]
