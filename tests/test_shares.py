@@ -1,5 +1,6 @@
 """Shares of a sum: the same integers for any partition, nothing raised, nothing secret told."""
 
+import errno
 import pickle
 import platform
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -119,6 +121,8 @@ class TestAdd:
             (errors.InvalidSetting(CANARY), shares.NO_STORE),
             (MemoryError(CANARY), shares.NO_MEMORY),
             (RuntimeError("can't start new thread"), shares.NO_MEMORY),
+            (OSError(errno.ENOMEM, CANARY), shares.NO_MEMORY),
+            (OSError(errno.EIO, CANARY), shares.FAILED),
             (RuntimeError(CANARY), shares.FAILED),
             (ValueError(CANARY), shares.FAILED),
             (KeyError(CANARY), shares.FAILED),
@@ -147,7 +151,7 @@ class TestHere:
 
     def full(self, here: shares.Here, line: str = "one") -> blocks.Kept:
         kept = here.kept(line, 0, whole=True)
-        kept.computed[0, "key"] = "something"
+        kept.remember((0, "key"), "something")
         return kept
 
     def test_is_as_much_as_it_has_beside_what_sums_need(self, here: shares.Here) -> None:
@@ -194,34 +198,41 @@ class TestHere:
         assert here._kept is None
         assert here.kept("two", 0, whole=True).room  # it is the only one
 
-    def test_gives_way_once(self, here: shares.Here) -> None:
-        assert not here.gives_way()
+    def test_gives_way_and_comes_back_for_the_next_training(self, here: shares.Here) -> None:
         self.full(here)
-        assert here.gives_way()
-        assert not here.gives_way()
+        here.give_way()
         kept = here.kept("one", 0, whole=True)
         assert (kept.room, kept.is_empty) == (False, True)
+        here.forget("one")
+        assert here.kept("two", 0, whole=True).room
 
-    @pytest.mark.parametrize("kept", [True, False])
-    def test_gives_way_to_a_sum_that_has_too_little_memory(self, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        here, tried = shares.Here(), []
-        here.most = 1000
-        if kept:
-            self.full(here)
+    @pytest.mark.parametrize("enough", [True, False])
+    def test_gives_way_to_what_has_too_little_memory(
+        self, enough: bool, here: shares.Here, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Once: who has too little then has too little."""
+        full = []
 
-        def hungry(*given: object) -> list[IntArray]:
-            tried.append(here._kept is None or here._kept.is_empty)
-            if not tried[-1] or not kept:
+        def hungry(*given: object, **named: object) -> list[IntArray]:
+            assert here._kept is not None
+            full.append(not here._kept.is_empty)
+            if full[-1] or not enough:
                 raise MemoryError
             return []
 
         world, _ = problems()[0]
         packed = shares.Wanted("one", 0, True, "d", world.schema, 0, world.units, ()).packed()
         monkeypatch.setattr(shares, "HERE", here)
-        monkeypatch.setattr(shares, "_read", hungry)
+        for name in ("_read", "functools"):
+            monkeypatch.setattr(shares, name, SimpleNamespace(reduce=hungry) if name == "functools" else hungry)
         monkeypatch.setattr(sums, "partials", lambda *given, threads: [])
-        assert shares.add(packed, (0,)) == ([] if kept else shares.NO_MEMORY)
-        assert tried == ([False, True] if kept else [True])
+        one = [np.ones(1, np.int64)]
+        for make in (lambda: shares.add(packed, (0,)), lambda: shares.together(one, one)):
+            self.full(here)
+            assert isinstance(make(), int) != enough
+            assert full == [True, False]
+            here.forget("one")
+            full.clear()
 
 
 class TestVersions:

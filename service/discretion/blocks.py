@@ -4,11 +4,14 @@ A training asks a dataset several times. Blocks stay in memory from one pass to 
 in as few bytes as the schema allows; of vector states that are pooled over steps, what statistics compute of them.
 """
 
+import mmap
+import pickle
 import threading
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from itertools import accumulate
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,28 +27,37 @@ KEPT: Final = 23 * 2**26  # bytes of blocks that stay in memory between passes
 _FEW: Final = 2**16  # different rewards in a block
 _LOOKED_AT: Final = 2**14  # rewards at a time, of which the first show what is frequent
 _SLOTS: Final = 20  # bits of their hash
+_ALIGNED: Final = 64  # bytes, as numpy has it
 _ODD: Final = 0x9E3779B97F4A7C15  # 2⁶⁴ over the golden ratio, which spreads the bits
 
+_T = TypeVar("_T")
 Columns = dict[str, NDArray[Any]]
 _Which = NDArray[np.bool_] | slice
 
 
 class Kept:
     """Blocks that stay in memory from one pass to the next, or what was computed of them, as far as it fits a fixed
-    size; not `whole`: only what was computed, for which blocks would leave no room."""
+    size; not `whole`: only what was computed, for which blocks would leave no room. `apart`: where nothing else lies,
+    in a process that goes on when they are gone."""
 
-    def __init__(self, room: int, *, whole: bool = True) -> None:
+    def __init__(self, room: int, *, whole: bool = True, apart: bool = False) -> None:
         self._whole = self._room = room
-        self._takes_blocks = whole
+        self._takes_blocks, self._apart = whole, apart
         self._turn, self._blocks = threading.Lock(), dict[int, Block]()
-        self.computed = dict[tuple[int, Hashable], object]()
+        self._computed = dict[tuple[int, Hashable], object]()
 
     def get(self, index: int) -> Block | None:
         return self._blocks.get(index)
 
     @property
     def is_empty(self) -> bool:
-        return not self._blocks and not self.computed
+        return not self._blocks and not self._computed
+
+    def remember(self, key: tuple[int, Hashable], value: object) -> None:
+        self._computed[key] = _apart(value) if self._apart else value
+
+    def recall(self, key: tuple[int, Hashable]) -> object | None:
+        return self._computed.get(key)
 
     @property
     def room(self) -> bool:
@@ -57,7 +69,7 @@ class Kept:
         with self._turn:
             self._room = max(0, self._room - _bytes(block))
             if self._room:
-                self._blocks[index] = block
+                self._blocks[index] = _apart(block) if self._apart else block
 
     def give_way(self, size: int | None) -> None:
         """Forget blocks, the last ones first, until the rest leaves so much of the room; None: all of it."""
@@ -86,10 +98,10 @@ class OfBlock:
         return self.kept.reserve(size)
 
     def remember(self, key: Hashable, value: object) -> None:
-        self.kept.computed[self.index, key] = value
+        self.kept.remember((self.index, key), value)
 
     def recall(self, key: Hashable) -> object | None:
-        return self.kept.computed.get((self.index, key))
+        return self.kept.recall((self.index, key))
 
 
 @dataclass(frozen=True)
@@ -240,6 +252,21 @@ def _slot(values: FloatArray) -> IntArray:
     hashed = values.view(np.uint64) * np.uint64(_ODD)
     hashed >>= np.uint64(64 - _SLOTS)
     return hashed.view(np.int64)
+
+
+def _apart(value: _T) -> _T:
+    """The same with its arrays on pages of their own. Between others they would hold on to memory when they are gone,
+    and a fence would count it."""
+    found = list[pickle.PickleBuffer]()
+    rest = pickle.dumps(value, protocol=5, buffer_callback=found.append)
+    contents = [each.raw() for each in found]
+    ends = list(accumulate((-(-content.nbytes // _ALIGNED) * _ALIGNED for content in contents), initial=0))
+    pages = memoryview(mmap.mmap(-1, ends[-1] or 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    places = [pages[start : start + content.nbytes] for start, content in zip(ends, contents, strict=False)]
+    for place, content in zip(places, contents, strict=True):
+        place[:] = content
+    made: _T = pickle.loads(rest, buffers=places)
+    return made
 
 
 def _bytes(block: Block) -> int:

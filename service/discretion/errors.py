@@ -4,6 +4,7 @@ A refusal is decided from public quantities alone (the request, the schema, the 
 text may be shown to whoever asked. What goes wrong after patient data was opened is never a `Refusal`.
 """
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -333,5 +334,7 @@ class RandomnessFailure(Exception):
 
 
 def is_of_memory(trouble: BaseException) -> bool:
-    """Whether there was too little memory, also for the stack of a thread, which Python says in other words."""
-    return isinstance(trouble, MemoryError) or trouble.args == ("can't start new thread",)
+    """Whether there was too little memory, also for the stack of a thread or for pages by themselves: Python says that
+    in other words."""
+    pages = isinstance(trouble, OSError) and trouble.errno == errno.ENOMEM
+    return isinstance(trouble, MemoryError) or pages or trouble.args == ("can't start new thread",)

@@ -68,6 +68,7 @@ USUAL: Final = 3584 * MEGABYTE  # that a training may take in containers, if nob
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 _ARENAS, _FROM_THE_SYSTEM, _GIVEN_BACK = -8, -3, -1  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD: <malloc.h>
 _LARGE: Final = 256 * MEGABYTE  # of one array
+_PASSING: Final = 16 * MEGABYTE  # of one array, which is more than any has that only reads and adds a block
 _NEVER: Final = 2**31 - 1
 
 
@@ -298,13 +299,19 @@ def _entries(asked: Asked, event: events.Event) -> int:
     return whole
 
 
-def reuse() -> None:
+def reuse_small() -> None:
+    """The same in a process that lives on: tables and what is kept are given back, because the next training has
+    others."""
+    reuse(_PASSING)
+
+
+def reuse(largest: int = _LARGE) -> None:
     """Keep what is freed for the next arrays, in a process that ends with its sums: threads that give pages back and
     ask for them again wait for each other, a quarter of their time. Only glibc is told; others are as they are."""
     with contextlib.suppress(AttributeError):
         change = ctypes.CDLL(None).mallopt
         change(_ARENAS, 1)  # those of threads are too small for large arrays
-        change(_FROM_THE_SYSTEM, _LARGE)
+        change(_FROM_THE_SYSTEM, largest)
         change(_GIVEN_BACK, _NEVER)
 
 

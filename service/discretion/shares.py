@@ -62,7 +62,10 @@ class Wanted:
 
 def add(packed: bytes, some: Sequence[int]) -> Made:
     made = _added(packed, some)
-    return _added(packed, some) if made == NO_MEMORY and HERE.gives_way() else made
+    if made == NO_MEMORY:
+        HERE.give_way()
+        made = _added(packed, some)
+    return made
 
 
 def _added(packed: bytes, some: Sequence[int]) -> Made:
@@ -96,7 +99,10 @@ def together(*parts: Made) -> Made:
         if isinstance(part, int):
             return part
     made = _together(parts)
-    return _together(parts) if made == NO_MEMORY and HERE.gives_way() else made
+    if made == NO_MEMORY:
+        HERE.give_way()
+        made = _together(parts)
+    return made
 
 
 def _together(parts: Sequence[Made]) -> Made:
@@ -126,16 +132,13 @@ class Here:
                 self._kept = None
                 return blocks.Kept(0)
             if self._kept is None:
-                self._kept = blocks.Kept(max(0, min(blocks.KEPT, self.most - need)), whole=whole)
+                self._kept = blocks.Kept(max(0, min(blocks.KEPT, self.most - need)), whole=whole, apart=True)
             return self._kept
 
-    def gives_way(self) -> bool:
-        """Whether something was kept, which is gone; nothing more is kept for who asks."""
+    def give_way(self) -> None:
+        """To a sum that found too little memory: nothing more is kept for who asks."""
         with self._turn:
-            if self._kept is None or self._kept.is_empty:
-                return False
             self._kept = blocks.Kept(0)
-            return True
 
     def forget(self, line: str) -> None:
         with self._turn:

@@ -27,6 +27,7 @@ def work() -> None:
     with terminal.told():
         found = _begun("cluster work")
         most = memory.cluster_limit(found)
+        memory.reuse_small()
         _hosting().work(found, most, lambda: processes.fence(most))
 
 
