@@ -121,7 +121,7 @@ REHEARSED: dict[str, tuple[Schema, int, str, dict[str, Any]]] = {
     "many actions": (Schema(1, Discrete(100), 50), 10**6, "dp-apvi", {"dynamics": "stationary"}),
     "vectors": (Schema(20, _vector(12), 4), 15_000, "dp-vapvi", _blocks(12) | {"dynamics": "stationary"}),
     "vectors, by step": (Schema(2, _vector(3), 4), 200_000, "dp-vapvi", _hinges(3, 10)),
-    "vectors, bins": (Schema(20, _vector(3), 20), 50_000, "dp-vapvi", _cut(10, 20)),
+    "vectors, bins": (Schema(20, _vector(3), 20), 150_000, "dp-vapvi", _cut(10, 20)),
     "vectors, many actions": (Schema(2, _vector(3), 50), 100_000, "dp-vapvi", _blocks(3)),
 }
 # Of which what dp-apvi draws is most of the memory.

@@ -107,17 +107,15 @@ class TestRehearsing:
         assert taken <= said < 3 * taken
 
     def taken(self, question: str, most: int) -> int:
-        """Bytes of the program, fenced by so many."""
-        command = [sys.executable, "-m", "discretion.twin", str(os.getpid()), str(most)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as playing:
-            assert playing.stdin is not None
-            assert playing.stdout is not None
-            playing.stdin.write(question)
-            playing.stdin.close()
-            assert "learned_share" in json.loads(playing.stdout.read())
-            _, status, used = os.wait4(playing.pid, 0)
-            playing.returncode = os.waitstatus_to_exitcode(status)
-        return used.ru_maxrss * 1024
+        """Bytes of the program, fenced by so many. It says so itself: what the kernel tells its parent begins with what
+        that has."""
+        lines = ["import sys", "from benchmarks.rows import peak_megabytes", "from discretion import twin"]
+        lines += [f"ended = twin.main({os.getpid()}, {most})", "print(peak_megabytes(), file=sys.stderr)"]
+        command = [sys.executable, "-c", "\n".join([*lines, "sys.exit(ended)"])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, input=question, env=environment, check=True, capture_output=True, text=True)
+        assert "learned_share" in json.loads(done.stdout)
+        return round(float(done.stderr) * memory.MEGABYTE)
 
 
 class TestResuming:
