@@ -53,6 +53,7 @@ NAME: Final = "dp-apvi"
 MAX_CELLS: Final = 200_000_000
 MAX_DRAWN: Final = 2**28  # transition counts held at once: 1 GiB where 32 bits hold each, else 2
 PIECE: Final = 2**18  # counts that are worked on at once, or a row: what fits the cache
+_ROWS: Final = 256  # most rows of them that are solved at once: of short ones, more would be slower
 # As printed in the paper.
 PRINTED_C1: Final = math.sqrt(2.0)
 PRINTED_C2: Final = 16.0
@@ -265,7 +266,7 @@ def consistent(
     low, high = totals - bound / 2, totals + bound / 2
     # Rows that are over rise by nothing, so that their counts stand here unchanged.
     chosen = np.add(counts, (np.maximum(low - reached, 0.0) / counts.shape[1])[:, None], out=out)
-    over, step = np.flatnonzero(reached > high), _rows_of_a_piece(counts)
+    over, step = np.flatnonzero(reached > high), min(_ROWS, _rows_of_a_piece(counts))
     for start in range(0, len(over), step):
         rows = over[start : start + step]
         some = chosen[rows]

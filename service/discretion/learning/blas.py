@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,11 @@ _NAMES: Final = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", 
 
 def tell(threads: int) -> None:
     """BLAS counted processors when it was loaded. More threads than there are would wait for each other."""
+    _libraries.cache_clear()
+    _tell(threads)
+
+
+def _tell(threads: int) -> None:
     for library in _libraries():
         _call(library, "set_num_threads", threads)
 
@@ -21,7 +27,7 @@ def one_each() -> Iterator[None]:
     """While several threads multiply: else each of them would hand its small products to the threads of BLAS, which
     serve one at a time, and would wait for its turn."""
     before = [(library, _call(library, "get_num_threads")) for library in _libraries()]
-    tell(1)
+    _tell(1)
     try:
         yield
     finally:
@@ -30,7 +36,9 @@ def one_each() -> Iterator[None]:
                 _call(library, "set_num_threads", threads)
 
 
+@cache
 def _libraries() -> list[ctypes.CDLL]:
+    """Looked for once, and again when somebody tells them: a training by step asks for thousands of sums."""
     found: list[ctypes.CDLL] = []
     with suppress(OSError):
         for path in sorted({line.split()[-1] for line in _LOADED.read_text().splitlines() if "openblas" in line}):
